@@ -3,7 +3,6 @@ import pytest
 
 from tune_media.recording.overlay import Overlay
 from tune_media.steps import StepFacts
-from tune_media.values.problems import FrameError
 
 
 def facts(step=3, reward=0.5, total=1.5, action=1):
@@ -15,7 +14,8 @@ def drawn(parts, height=64, width=96, steps=1):
     frame = np.full((height, width, 3), 200, np.uint8)
     for step in range(steps):
         overlay.follow(facts(step, total=float(step)))
-        picture = overlay.draw(frame, facts(step, total=float(step)))
+        texts = ["any text"] * sum(map(callable, parts))
+        picture = overlay.draw(frame, facts(step, total=float(step)), texts)
     assert np.array_equal(frame, np.full_like(frame, 200))  # the env's own buffer is left alone
     return picture
 
@@ -51,11 +51,11 @@ def test_the_curve_follows_the_return():
     assert bright[0] > bright[1], rows  # it ends higher up than it begins
 
 
-def test_a_function_that_raises_is_named():
-    with pytest.raises(
-        FrameError, match=r"VideoOptions\(overlay=\.\.\.\), a function, raised AttributeError: .*'nope'"
-    ):
-        drawn((lambda step: step.nope,))
+def test_texts_are_drawn_in_the_order_of_the_parts():
+    frame, texts = np.full((64, 200, 3), 200, np.uint8), ["first", "second"]
+    shown = Overlay((lambda step: "", "step", lambda step: "")).draw(frame, facts(), texts)
+    named = [Overlay((lambda step: "",)).draw(frame, facts(), [text]) for text in ("first  t 3  second", "first")]
+    assert np.array_equal(shown, named[0]) and not np.array_equal(shown, named[1])
 
 
 @pytest.mark.parametrize(

@@ -36,7 +36,6 @@ def test_strict_lets_the_failure_through():
         {"keep": selection.where(lambda record: record.metrics["missing"] > 0, name="won")},
         {"keep": selection.best(by="retrun")},
         {"keep": selection.best(by="episode_id")},
-        {"video": VideoOptions(overlay=lambda facts: facts.nothing)},
     ],
 )
 def test_a_users_function_that_raises_costs_the_episode_and_one_warning(options, caplog):

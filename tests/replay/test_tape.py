@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 from tests.support.taped import take_step
+from tune_media.recording.overlay_lines import Lines
 from tune_media.replay import tape as tapes
 from tune_media.replay.tape import Actions, Tape, checksum
 from tune_media.replay.tape_recorder import TapeRecorder
@@ -169,12 +170,17 @@ def taped(steps, seed=3, **facts):
 @pytest.mark.parametrize("steps", [0, 1, 63, 64, 200])
 def test_a_stored_tape_has_everything(steps):
     tape = taped(steps, options={"options": {"low": -0.1, "at": np.arange(2)}}, task={"level": (1, "hard")})
-    tape.every = 3
+    tape.every, tape.fps, tape.lines = 3, 12.5, Lines(["score", "lives"])
+    for step in range(steps):
+        tape.lines.add(step, [f"score {step // 9}", "lives 3"])
     again = Tape.unpacked(tape.packed())
     assert (again.seed, again.task, again.every, again.fault) == (3, {"level": (1, "hard")}, 3, None)
     assert again.options["options"]["at"].tolist() == [0, 1]
     assert [again.actions[step] for step in range(steps)] == [step % 2 for step in range(steps)]
     assert len(again) == len(tape) == steps
+    assert (again.fps, again.lines.names, len(again.lines)) == (12.5, ["score", "lives"], steps)
+    assert [again.lines.at(step) for step in (0, steps - 1)] == [tape.lines.at(step) for step in (0, steps - 1)]
+    assert again.lines.at(steps) is None and again.lines.full_at is None
     for step, check in enumerate(tape.checks):
         assert again.checks.agree(step, check)
         assert not again.checks.agree(step, check ^ 1)
@@ -194,7 +200,7 @@ def test_a_stored_tape_of_cartpole_takes_less_than_two_bytes_a_step():
 def test_nothing_else_is_read_as_a_tape():
     content = taped(100).packed()
     later = content[:3] + bytes([9]) + content[4:]
-    with pytest.raises(ValueError, match="version 9 of the format, this tune_media reads 3"):
+    with pytest.raises(ValueError, match="version 9 of the format, this tune_media reads 3 and 4"):
         Tape.unpacked(later)
     more = content[:4] + zlib.compress(zlib.decompress(content[4:]) + bytes(8))  # an action that the header has not
     endless = b""
@@ -237,6 +243,7 @@ class Fixed:
 def test_a_stored_tape_is_read_and_its_checksums_mean_the_same():
     tape = Tape.unpacked(STORED)
     assert (tape.seed, tape.task, tape.every, tape.number, len(tape)) == (7, 3, 2, 1, 3)
+    assert (tape.lines, tape.fps) == (None, 0.0)
     assert [tape.actions[step] for step in range(3)] == [0, 1, 0]
     assert [tape.checks.agree(step, check) for step, check in enumerate((2**31, 5, 1005, 2005))] == [True] * 4
     values = [np.arange(3, dtype=np.float32), {"x": 1, "y": (0.5, None, "up", True)}, np.int64(7), 2**70]

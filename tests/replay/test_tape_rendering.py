@@ -9,10 +9,12 @@ from tests.support.lake import Lake
 from tests.support.pictures import LOSSLESS, shown
 from tune_media.encoding.encoder import VideoEncoder
 from tune_media.recording.episode import EpisodeStart, OnTape
+from tune_media.recording.overlay_lines import by_name
 from tune_media.recording.plan import Plan
 from tune_media.recording.recorder import Recorder
 from tune_media.recording.rendering import Renderer
 from tune_media.replay.player import ReplayDiffers
+from tune_media.replay.tape import Tape
 from tune_media.replay.tape_recorder import TapeRecorder
 from tune_media.replay.tape_rendering import render_tape
 from tune_media.selection import as_selectors
@@ -82,6 +84,62 @@ CASES = {
     "views": (make, {}, {"front": "render", "upside_down": lambda env: env.render()[::-1]}),
     "random dynamics": (lambda: make("FrozenLake-v1", is_slippery=True), {}, None),
 }
+
+
+class Levels(gym.Wrapper):
+    """Becomes faster with each game, and tells the number of games in its info."""
+
+    games = 0
+
+    def reset(self, **kwargs):
+        self.games += 1
+        self.metadata = {**self.env.metadata, "render_fps": 10 + self.games}
+        return self.env.reset(**kwargs)
+
+    def step(self, action):
+        *result, info = self.env.step(action)
+        return *result, {**info, "games": self.games}
+
+
+def games(step):
+    return f"games {step.info.get('games', '-')}"
+
+
+def levels():
+    return Levels(make())
+
+
+def test_the_texts_of_functions_and_the_speed_are_the_episodes():
+    """An overlay function got the replay's info: a clip said that the second game was the first."""
+    video = VideoOptions(overlay=("step", games), height=120, crf=LOSSLESS)
+    direct = recorded(levels(), video)
+    assert direct.tape.lines.at(1) == ["games 2"]
+    tape = Tape.unpacked(direct.tape.packed())
+    for options in (video, by_name(video)):
+        clips = render_tape(tape, Renderer(levels()), options)
+        assert shown(clips) == shown(direct.clips)
+        assert (clips[""].fps, clips[""].note) == (direct.clips[""].fps, None) == (12, None)
+
+
+def test_a_tape_without_lines_says_whose_texts_its_clip_shows():
+    direct = recorded(levels(), VideoOptions())
+    old = Tape.unpacked(b"TMT\x03" + direct.tape.packed()[4:])  # version 3, but for the speed
+    clip = render_tape(old, Renderer(levels()), VideoOptions(overlay=games))[""]
+    assert clip.note == "the text of an overlay function is the replay's: it was not called while the episode ran"
+    clip = render_tape(old, Renderer(levels()), by_name(VideoOptions(overlay=games)))[""]
+    assert clip.note == f"overlay functions were not called at {clip.frames} of the frames while the episode ran"
+    clip = render_tape(old, Renderer(levels()), VideoOptions(overlay=lambda step: step.nope))[""]
+    assert clip.frames > 3 and "a function, raised AttributeError" in clip.note
+    clip = render_tape(old, Renderer(levels()), VideoOptions(overlay=("step", "return")))[""]
+    assert clip.note is None
+
+
+def test_texts_of_other_functions_or_steps_are_not_taken_for_the_episodes():
+    direct = recorded(levels(), VideoOptions(overlay=games, every=4))
+    other = render_tape(direct.tape, Renderer(levels()), VideoOptions(overlay=lambda step: "other"))[""]
+    assert "the text of an overlay function is the replay's" in other.note
+    more = render_tape(direct.tape, Renderer(levels()), VideoOptions(overlay=games, every=2))[""]
+    assert "overlay functions were not called at" in more.note
 
 
 @pytest.mark.parametrize("case", CASES)

@@ -326,7 +326,7 @@ class _EvaluationPlayer:
         jobs: list[Job] = []
         finished: set[int] = set()
         for number, part in enumerate(parts):
-            settings = request.settings(part.condition, self.make, self.success)
+            settings = request.settings(part.condition, self.make, self.success, self.renderer.video)
             jobs += part.jobs(number, request.seeds, settings, self.loader)
         left = {job.part: len(job.seeds) for job in jobs}
         for number, part in enumerate(parts):

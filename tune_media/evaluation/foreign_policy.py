@@ -50,8 +50,8 @@ class ForeignPolicyPlayer:
             self._env, self._recipe = settings.fork.env(), settings.fork.recipe
             self._tapes = TapeRecorder(self._env)
             self._prefix = Prefix(self._env, settings.fork, playing.seed_everything)
-        success: dict[str, Any] = {"success": settings.success, "success_when": settings.success_when}
-        plan = Plan(_NAME, as_selectors("last"), video=None, tapes=True, **success)
+        how: dict[str, Any] = {"success": settings.success, "success_when": settings.success_when}
+        plan = Plan(_NAME, as_selectors("last"), video=None, tapes=True, later=settings.video, **how)
         # there is a player for every few seeds: what its recorder has to say, notes and errors of the command say once
         self._recorder = Recorder(plan, problems_are_collected=True)
 
@@ -112,6 +112,7 @@ class ForeignPolicyPlayer:
         recipe = None if self._recipe is None else self._recipe.hash
         start = EpisodeStart(
             new_id(),
+            fps=playing.fps_of(self._env),
             env=self._env,
             seed=seed,
             seed_is_new=True,

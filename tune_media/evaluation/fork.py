@@ -8,7 +8,7 @@ import math
 import posixpath
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, ClassVar
 from urllib.parse import urlencode
 
 import numpy as np
@@ -235,7 +235,7 @@ def fork(
     load_policy = function_named("fork", "policy", policy)
     side, stored = _policy_side(policy_place, checkpoint, load_policy)
     make = function_named("fork", "env", env)
-    settings = playing.PlayerSettings(explore, connectors, success=success)
+    settings = playing.PlayerSettings(explore, connectors, success=success, video=video)
     player = ForkPlayer(ForkRequest(taped, at, side, stored, settings, load_policy, make, workers))
     with ray_started(workers) if workers else contextlib.nullcontext():
         player.begin()
@@ -461,6 +461,7 @@ class ForkMark:
     """
 
     at: int
+    says_the_step_only: ClassVar = True  # so a replay says the same
 
     def __call__(self, step: StepFacts) -> str:
         """Return the text for a step."""

@@ -371,7 +371,7 @@ def gate(
         progress.imports()
         load = function_named("gate", "policy", policy)
         loaders = [None if side.is_rllib or load is None else PolicyLoader(load, stochastic) for side in sides]
-        request = replace(request, make=function_named("gate", "env", env), loaders=loaders)
+        request = replace(request, make=function_named("gate", "env", env), loaders=loaders, video=video)
         names = ["", *map(str, policies)][-2:]
         level = 1 - (1 - LEVEL) / (len(how.conditions) * questions)
         if plan:

@@ -31,6 +31,7 @@ class GateRequest:
     success: Any
     make: Callable[[Any], Any] | None = None  # makes the env
     loaders: Sequence[PolicyLoader | None] = ()  # of each side; None: its policy is RLlib's
+    video: Any = None  # how clips are made, see ``VideoOptions``
 
     def check(self) -> None:
         """Raise ValueError if the sides play in different envs, or if a change of the env is for an evaluation."""
@@ -86,7 +87,8 @@ class GateRequest:
         self, parts: Sequence[EvaluationPart], condition: EnvCondition, workers: int
     ) -> Generator[Played, None, None]:
         """Yield the episodes of both, in turns, until the caller closes the generator."""
-        seeds, settings = self.request.seeds, self.request.settings(condition, self.make, self.success)
+        seeds = self.request.seeds
+        settings = self.request.settings(condition, self.make, self.success, self.video)
         jobs: list[Job] = []
         for start in (0, *range(PROBED, len(seeds), CHUNK)):  # a side that cannot be played at all is known soon
             for number, part in enumerate(parts):

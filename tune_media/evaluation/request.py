@@ -124,10 +124,10 @@ class Request:
         ]
         return safe_name("-".join(filter(None, parts)), max_length=MAX_NAME)
 
-    def settings(self, condition: EnvCondition, env: Any, success: Any) -> playing.PlayerSettings:
+    def settings(self, condition: EnvCondition, env: Any, success: Any, video: Any) -> playing.PlayerSettings:
         """Return how a checkpoint is played under a condition, with the functions that are meant."""
-        overrides = dict(condition.overrides)
-        return playing.PlayerSettings(self.explore, self.connectors, env, overrides, success, self.success_when)
+        how: dict[str, Any] = {"success": success, "success_when": self.success_when, "video": video}
+        return playing.PlayerSettings(self.explore, self.connectors, env, dict(condition.overrides), **how)
 
     def facts(self) -> dict[str, Any]:
         """Return what must be the same when an evaluation is continued, as JSON."""

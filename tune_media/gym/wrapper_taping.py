@@ -79,7 +79,7 @@ class WrapperTaping(Taping):
                 self.recipe = Recipe.of(made, {}, inner, frame=frame, video=self.plan.video)
             except Exception as error:
                 self.go_direct_and_report(
-                    f"render={self.plan.render!r}: env_fn= (or frame=, or an overlay) cannot be pickled for the "
+                    f"render={self.plan.render!r}: env_fn= (or frame=) cannot be pickled for the "
                     f"process that renders: {error_text(error)}. Have it make or import all that it uses, instead of "
                     "holding an env, a lock or large data; or pass render='direct'"
                 )

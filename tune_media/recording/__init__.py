@@ -11,6 +11,7 @@ __all__ = [
     "episode",
     "episode_clips",
     "overlay",
+    "overlay_lines",
     "own_frames",
     "pictures",
     "plan",

@@ -13,6 +13,7 @@ import numpy.typing as npt
 
 from tune_media.encoding.encoder import EncodedVideo, VideoEncoder
 from tune_media.recording.episode_clips import Clips, Render
+from tune_media.recording.overlay_lines import EpisodeLines, Lines
 from tune_media.recording.own_frames import NEVER, OwnFrames
 from tune_media.recording.pictures import STEPS, Pictures
 from tune_media.recording.series import EpisodeValues
@@ -39,6 +40,8 @@ class RunningTape(Protocol):
     last_task: Any
     rewards: array[float] | None
     pictures: Pictures
+    lines: Lines | None
+    fps: float
 
     def __len__(self) -> int: ...
 
@@ -73,7 +76,7 @@ class EpisodeStart:
     episode_id: str
     # returns the current frames; not called if the trigger declines the episode, or None if no frames are wanted
     render: Render | None = None
-    fps: float = 0.0  # unless the plan says otherwise
+    fps: float = 0.0  # unless the plan says otherwise; 0: not known
     env: Any = None  # its sub-env, for overlays and ``collect=``
     vector_env: Any = None  # needed if the sub-env is out of reach
     # the last one of the env's generator: this episode's if it has changed, since a reset without a seed continues it
@@ -98,6 +101,7 @@ class RunningEpisode:
     own_frames: OwnFrames | None = None  # the single frames that are rendered while it runs, if not all are
     next_place: int = NEVER  # the next step whose frame is one of these
     steps: TrajectoryBuilder | None = None  # its trajectory so far, or None if it is not kept
+    lines: EpisodeLines | None = None  # the texts of overlay functions so far, if there are any
     values: EpisodeValues = field(default_factory=EpisodeValues)
     is_candidate: bool = True
     note: str | None = None  # why it has no clip
@@ -119,6 +123,7 @@ class RunningEpisode:
         """Begin to render all frames."""
         assert self.start.render is not None
         how: dict[str, Any] = {"are_encoded": all_frames.are_encoded, "are_lean": are_lean, "holds": holds}
+        how["texts"] = self.lines
         self.clips, self._until = Clips(video, self.start.render, self.start.fps, **how), all_frames.until
 
     def begin_own_frames(self, own_frames: OwnFrames) -> None:
@@ -133,13 +138,14 @@ class RunningEpisode:
 
     @property
     def has_media(self) -> bool:
-        """Whether all its frames, or its steps, are recorded."""
-        return self.clips is not None or self.steps is not None
+        """Whether all its frames, its steps, or the texts of overlay functions are recorded."""
+        return self.clips is not None or self.steps is not None or self.lines is not None
 
     @property
     def nbytes(self) -> int:
         """The memory that its clips and its steps take, roughly."""
         clips = 0 if self.clips is None else self.clips.nbytes
+        clips += 0 if self.lines is None else self.lines.lines.nbytes
         return clips + (0 if self.steps is None else self.steps.nbytes)
 
     def cut(self, why: str) -> None:
@@ -156,6 +162,8 @@ class RunningEpisode:
 
     def feed(self, step: StepFacts, *, picture: bool = True) -> None:
         """Add a step to its trajectory, and the frame after it to its clips, if the env still shows it."""
+        if self.lines is not None:
+            self.lines.follow(step, picture=picture)
         if self.steps is not None:
             self.steps.add(step)
         if self.clips is not None:
@@ -168,7 +176,7 @@ class RunningEpisode:
 
     def lose_clip(self, reason: str) -> None:
         """Drop its clips and its trajectory: it cannot be chosen, and its record will say why."""
-        self.is_candidate, self.clips, self.steps = False, None, None
+        self.is_candidate, self.clips, self.steps, self.lines = False, None, None, None
         self.own_frames, self.next_place = None, NEVER
         self.note = self.note or f"no clip: {reason}"
 
@@ -194,10 +202,14 @@ class RunningEpisode:
         """Return whether its tape has the whole episode."""
         return self.tape is not None and self.tape.fault is None and len(self.tape) == self.episode_length
 
-    def note_pictures(self, video: VideoOptions | None) -> None:
-        """Put the checksums of its own frames on its tape, which another recorder may share until it is packed."""
+    def note_shown(self, video: VideoOptions | None) -> None:
+        """Put on its tape what its clip shows besides its steps; another recorder may share it until it is packed.
+
+        These are the checksums of its own frames, the texts of overlay functions, and the speed.
+        """
         if self.tape is None:
             return
+        self.tape.lines, self.tape.fps = None if self.lines is None else self.lines.lines, self.start.fps
         self.tape.every = 1 if video is None else video.every
         if self.clips is not None:
             self.clips.pictures.are_all = not self.clips.are_cut

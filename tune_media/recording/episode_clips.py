@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from array import array
-from collections.abc import Callable, Mapping
-from typing import Any
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, Protocol
 
 from tune_media.encoding.encoder import EncodedVideo, VideoEncoder
 from tune_media.encoding.frames import Frame, as_rgb, resize, target_size
@@ -15,6 +15,17 @@ from tune_media.values.options import VideoOptions
 
 Render = Callable[[], Mapping[str, Any]]
 """Returns the current frames of an env by the name of their view; the name of the only view is the empty string."""
+
+
+class Texts(Protocol):
+    """The texts of ``overlay=`` functions."""
+
+    @property
+    def note(self) -> str | None:
+        """What is odd about them."""
+
+    def of(self, facts: StepFacts) -> Sequence[str]:
+        """Return the text of each function at a step."""
 
 
 class Clips:
@@ -29,10 +40,11 @@ class Clips:
         are_encoded: bool = True,
         are_lean: bool = False,
         holds: bool = False,
+        texts: Texts | None = None,
     ) -> None:
         self._options, self._render, self._fps = options, render, (options.fps or fps) / options.every
         # if they are not encoded, only the checksums of the frames are kept
-        self.are_encoded, self._are_lean, self._holds = are_encoded, are_lean, holds
+        self.are_encoded, self._are_lean, self._holds, self._texts = are_encoded, are_lean, holds, texts
         self.pictures = Pictures()  # the checksums of all frames so far
         self.rewards = array("d")  # of each step so far, beginning with 0 for the reset; incomplete if they are cut
         self._encoders: dict[str, VideoEncoder] = {}
@@ -121,7 +133,7 @@ class Clips:
         if self._options.width or self._options.height:  # text is drawn at the size at which people read it
             width, height = target_size(width, height, self._options.width, self._options.height)
             rgb = resize(rgb, height, width)
-        return self._overlays[view].draw(rgb, facts)
+        return self._overlays[view].draw(rgb, facts, () if self._texts is None else self._texts.of(facts))
 
     def held(self) -> dict[str, VideoEncoder]:
         """Return the ended clips by view if the frames of all views are held; if not, ``finish`` has to follow."""
@@ -135,6 +147,8 @@ class Clips:
     def _ended(self) -> dict[str, VideoEncoder]:
         for encoder in self._encoders.values():
             encoder.frame_stride = None if self._between else self._options.every
+            if self._texts is not None and self._texts.note is not None:
+                encoder.add_note(self._texts.note)
         return self._encoders
 
     def cancel(self) -> None:

@@ -11,7 +11,7 @@ import numpy as np
 from tune_media.encoding.frames import Frame
 from tune_media.steps import StepFacts
 from tune_media.values.convert import as_array
-from tune_media.values.problems import FrameError, explained, remedy
+from tune_media.values.problems import remedy
 
 _MIN_FONT_PIXELS = 9
 _FONT_SHARE = 22  # a line of text is this part of the picture's height
@@ -44,8 +44,8 @@ class Overlay:
         if "curve" in self._parts:
             self._curve.add(facts.episode_return)
 
-    def draw(self, frame: Frame, facts: StepFacts) -> Frame:
-        """Return the frame (HWC uint8, three channels) with the overlay."""
+    def draw(self, frame: Frame, facts: StepFacts, texts: Sequence[str] = ()) -> Frame:
+        """Return the frame (HWC uint8, three channels) with the overlay; ``texts`` are those of the functions."""
         from PIL import Image, ImageDraw, ImageFont
 
         picture = Image.fromarray(frame)
@@ -55,7 +55,7 @@ class Overlay:
             self._fonts[size] = ImageFont.load_default(size)
         font = self._fonts[size]
         top = 0
-        for line in self._lines(facts, lambda text: draw.textlength(text, font), frame.shape[1] - 4):
+        for line in self._lines(facts, texts, lambda text: draw.textlength(text, font), frame.shape[1] - 4):
             _, _, right, lower = map(int, draw.textbbox((2, top + 1), line, font))
             box = (0, top, min(frame.shape[1], right + 3), lower + 2)
             _darken(picture, box)
@@ -65,11 +65,11 @@ class Overlay:
             self._draw_curve(picture, draw)
         return np.asarray(picture)
 
-    def _lines(self, facts: StepFacts, width_of: Callable[[str], float], width: int) -> list[str]:
+    def _lines(self, facts: StepFacts, texts: Sequence[str], width_of: Callable[[str], float], width: int) -> list[str]:
         """Put as many parts into a line as fit."""
-        lines: list[str] = []
+        lines, of_functions = list[str](), iter(texts)
         for part in self._parts:
-            text = _line_of(part, facts)
+            text = next(of_functions) if callable(part) else _value(part, facts)
             if text and lines and width_of(f"{lines[-1]}  {text}") <= width:
                 lines[-1] += f"  {text}"
             elif text:
@@ -89,12 +89,7 @@ class Overlay:
         draw.line(points, (255, 210, 60), max(1, height // 200))
 
 
-def _line_of(part: Part, facts: StepFacts) -> str:
-    if callable(part):
-        try:
-            return str(part(facts))
-        except Exception as error:
-            raise FrameError(explained("VideoOptions(overlay=...), a function,", error)) from error
+def _value(part: str, facts: StepFacts) -> str:
     if part == "step":
         return f"t {facts.step}"
     if part == "reward":

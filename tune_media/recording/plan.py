@@ -34,6 +34,7 @@ class Plan:
     views: tuple[str, ...] = (ONLY_VIEW,)  # their names, as far as they are known before the first frame
     success: Success | None = None  # by default, ``success`` or ``is_success`` of infos decides
     success_when: str | None = None  # ``end`` or ``once``; by default, the end, unless ``success`` is a function
+    later: VideoOptions | None = None  # how clips will be made of the tapes: its overlay functions are called, too
 
     def __post_init__(self) -> None:
         one_of(*RENDERS).check("render=", self.render)
@@ -64,4 +65,5 @@ class Plan:
     def looks_at_steps(self) -> bool:
         """Whether a step's action, info and observation are needed."""
         overlay = self.video is not None and bool(self.video.overlay)
+        overlay = overlay or (self.later is not None and any(map(callable, self.later.overlay)))
         return overlay or self.trajectories or Collector(self.collect).needs_more_than_info

@@ -16,6 +16,7 @@ from tune_media.recording.candidates import Candidates, MoreValues
 from tune_media.recording.choosing import NUM_ABANDONED
 from tune_media.recording.collector import Collector, strays
 from tune_media.recording.episode import AllFrames, Candidate, EpisodeStart, RunningEpisode, RunningTape
+from tune_media.recording.overlay_lines import EpisodeLines, OverlayFunctions
 from tune_media.recording.plan import Plan
 from tune_media.recording.render_clock import RenderClock
 from tune_media.recording.success import SuccessReader, SuccessSoFar
@@ -59,6 +60,10 @@ class Recorder:
         self.clock = RenderClock()
         self.success = SuccessReader(plan.success, plan.success_when, plan.tells_success, self.problems)
         self.candidates = Candidates(plan, self.problems, self.clock, self.success)
+        video = plan.video or plan.later
+        self._overlay: OverlayFunctions | None = None  # if it has functions
+        if video is not None and any(map(callable, video.overlay)):
+            self._overlay = OverlayFunctions(video, self.clock, self.problems, strict=plan.strict)
         self.collector = Collector(plan.collect)
         # warn once about values that the convention ignores, unless something else may read or store them
         self._tells_strays = plan.collect is None and plan.success is None and not plan.looks_at_steps
@@ -74,8 +79,11 @@ class Recorder:
         """Leave out the episodes that are running: a copy does not have their encoders, and records the next ones."""
         return {**self.__dict__, "_running": {}}
 
-    def start(self, slot: Hashable, start: EpisodeStart) -> bool:
-        """Record an episode's start and reset frame; return if it is a candidate. One that runs there is abandoned."""
+    def start(self, slot: Hashable, start: EpisodeStart, **facts: Any) -> bool:
+        """Record an episode's start and reset frame; return if it is a candidate. One that runs there is abandoned.
+
+        ``facts`` are further ones of StepFacts.
+        """
         self.clock.tick()
         self.abandon(slot)
         own_seed = self.starts.own_seed(slot, start.seed)
@@ -93,8 +101,8 @@ class Recorder:
         self._running[slot] = episode
         if episode.has_media:
             with self.clock.render(), self.guard_clip(episode, "the reset frame"):
-                index = start.facts.get("env_index") or 0
-                episode.feed(StepFacts(0, 0.0, 0.0, None, start.env, observation=start.observation, env_index=index))
+                facts |= {"observation": start.observation, "env_index": start.facts.get("env_index") or 0}
+                episode.feed(StepFacts(0, 0.0, 0.0, None, start.env, **facts))
         if episode.next_place == 0:
             self.take_own_frame(episode)
         return episode.is_candidate
@@ -102,6 +110,8 @@ class Recorder:
     def _begin_media(self, episode: RunningEpisode) -> None:
         """Begin the clips and the trajectory of an episode, as far as they are wanted and there is room for them."""
         start, video, on_tape = episode.start, self.plan.video, episode.start.on_tape
+        if self._overlay is not None:
+            episode.lines = EpisodeLines(self._overlay)
         if video is not None and start.render is not None:
             frames = AllFrames() if on_tape is None else on_tape.frames()
             if isinstance(frames, AllFrames):
@@ -234,7 +244,7 @@ class Recorder:
                     on_end(episode, record, leads)
                 if not episode.is_candidate and episode.note is not None:
                     self.candidates.note(record.id, episode.note)
-            episode.note_pictures(self.plan.video)
+            episode.note_shown(self.plan.video)
         on_tape, tape = episode.start.on_tape, episode.packed_tape()
         if on_tape is not None and tape is not None:
             self.candidates.add_tape(record.id, tape, on_tape.recipe)
@@ -269,9 +279,12 @@ class Recorder:
             self._feed_last(self._running[slot])
 
     def _feed_last(self, episode: RunningEpisode) -> None:
-        if episode.clips is not None:
+        if episode.clips is not None or episode.lines is not None:
             with self.guard_clip(episode, "the last frame"):
-                episode.clips.feed_last()
+                if episode.lines is not None:
+                    episode.lines.follow_last()
+                if episode.clips is not None:
+                    episode.clips.feed_last()
 
     @contextlib.contextmanager
     def guard_clip(self, episode: RunningEpisode, subject: str) -> Iterator[None]:

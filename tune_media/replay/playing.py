@@ -11,12 +11,14 @@ from typing import Any
 
 import numpy as np
 
+from tune_media.recording.rendering import Renderer
 from tune_media.recording.success import EARLY, Success, SuccessReader
 from tune_media.replay.prefix import ForkPoint, Prefix
 from tune_media.replay.tape import are_equal, checksum
 from tune_media.values.convert import as_array
 from tune_media.values.episode_record import EpisodeRecord
 from tune_media.values.medium import joined
+from tune_media.values.options import VideoOptions
 
 _TOLERANCE = 1e-4  # of actions that are floats, relative to the largest number of the action
 EVALUATED, TRAINED = CONNECTORS = ("evaluation", "training")  # the env runner whose connectors play
@@ -41,6 +43,7 @@ class PlayerSettings:
     success: Success | None = None  # as of ``record_episodes``; by default, as in the training
     success_when: str | None = None  # in the same way
     fork: ForkPoint | None = None  # the episode that it continues, in that env; a seed is a continuation's number
+    video: VideoOptions | None = None  # how clips will be made, for overlay functions, which are called while it plays
 
 
 @dataclass(frozen=True)
@@ -135,6 +138,11 @@ def on_fork(record: EpisodeRecord, prefix: Prefix) -> EpisodeRecord:
     env_runner, env_index = prefix.point.place
     note = joined(record.note, *prefix.notes)
     return replace(record, env_runner=env_runner, env_index=env_index, note=note)
+
+
+def fps_of(env: Any) -> float:
+    """Return the frames per second that an env states now."""
+    return Renderer(env).fps(0)
 
 
 def seed_everything(seed: int) -> None:

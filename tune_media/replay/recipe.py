@@ -24,6 +24,7 @@ from typing_extensions import override
 
 from tune_media._version import __version__
 from tune_media.ray_compat import cloudpickle
+from tune_media.recording.overlay_lines import by_name
 from tune_media.recording.rendering import FrameSource, describe, inside
 from tune_media.replay.generators import classes_of
 from tune_media.replay.own_code import code_hashes
@@ -93,7 +94,7 @@ class Recipe:
         {'size': 5}
         """
         fields = {"version": VERSION, "facts": facts_here(env), "num_workers": num_workers}
-        parts = {"creator": creator, "config": dict(config), "frame": frame, "video": video}
+        parts = {"creator": creator, "config": dict(config), "frame": frame, "video": by_name(video)}
         fields |= {name: _pickled(part) for name, part in parts.items()}
         content = pickle.dumps(fields, protocol=4)
         return cls(hashlib.sha256(content).hexdigest()[:16], content)
@@ -108,7 +109,7 @@ class LoadedRecipe:
     config: Mapping[str, Any]
     num_workers: int = 0  # the number of remote env runners
     frame: FrameSource = None  # the recorder's source of frames, ``render()`` by default
-    video: VideoOptions | None = None  # of the recorder's clips, or None if not known
+    video: VideoOptions | None = None  # of the recorder's clips, with names for functions, or None if not known
 
     @classmethod
     def of(cls, content: bytes, creator: Creator | None = None) -> LoadedRecipe:

@@ -5,8 +5,8 @@ Its checksums cover each observation, reward and end, so a replay that differs i
 A tape is stored as plain data (``Tape.packed``): ``TMT`` and the version of the format, then, compressed by zlib, the
 length of a header as uint32, the header as msgpack, and the bytes that it counts: the last byte of the checksum after
 each step, the whole checksum (uint32) after each 64th step and the last one, and the actions (the first byte of each,
-then the second of each, and so on). The header has the rewards (float64) in the same order of their bytes. All numbers
-are little-endian.
+then the second of each, and so on). The header has the rewards (float64) in the same order of their bytes, the texts of
+overlay functions (``Lines.packed``), and the speed. All numbers are little-endian.
 """
 
 from __future__ import annotations
@@ -20,6 +20,7 @@ from typing import Any
 import numpy as np
 from crc32c import crc32c
 
+from tune_media.recording.overlay_lines import Lines
 from tune_media.recording.pictures import STEPS, Pictures
 from tune_media.replay.generators import Snapshot, States
 from tune_media.values.convert import as_array
@@ -29,7 +30,8 @@ from tune_media.values.secrets import error_text
 
 MAX_BYTES = 32 * 2**20  # memory that one tape takes at the most; a longer episode cannot be replayed
 MAX_UNPACKED = 4 * MAX_BYTES  # the most bytes that a stored tape may unpack to: a file may come from anybody
-VERSION = 3
+VERSION = 4
+_READ = (3, VERSION)  # 3 has no lines and no speed
 BLOCK = 64  # the whole checksum is stored after so many steps; of the others a byte
 NUMBERS = "biuf"  # the kinds of NumPy types whose arrays are plain bytes
 _MAGIC = b"TMT"
@@ -226,6 +228,8 @@ class Tape:
         )
         self.number = 0  # of the episodes that its env had played before it
         self.pictures = Pictures()  # the checksums of its own frames: those that were rendered while it ran
+        self.lines: Lines | None = None  # the texts of overlay functions, if its recorder has any
+        self.fps = 0.0  # frames per second that its env stated while it ran, or 0 if not known
         self._snapshot = generators
         self._states: States | None = None
         is_known = seed is not None or generators is not None  # the state that the episode began with
@@ -293,6 +297,10 @@ class Tape:
         header = {name: getattr(self, name) for name in ("seed", "options", "task", "generators", "every", "number")}
         if self.pictures or self.pictures.how == STEPS:
             header["pictures"] = self.pictures.packed()
+        if self.lines is not None:
+            header["lines"] = self.lines.packed()
+        if self.fps:
+            header["fps"] = float(self.fps)
         if self.rewards and len(self.rewards) == len(self):
             header["rewards"] = _transposed(np.array(self.rewards, "<f8").tobytes(), len(self))
         if self.has_other_task:
@@ -313,8 +321,9 @@ class Tape:
         """
         if content[:3] != _MAGIC or len(content) < 5:
             raise ValueError("this is no tape of an episode")
-        if content[3] != VERSION:
-            raise ValueError(f"the tape has version {content[3]} of the format, this tune_media reads {VERSION}")
+        if content[3] not in _READ:
+            read = " and ".join(map(str, _READ))
+            raise ValueError(f"the tape has version {content[3]} of the format, this tune_media reads {read}")
         try:
             reader = zlib.decompressobj()
             inside = reader.decompress(content[4:], MAX_UNPACKED)
@@ -332,6 +341,9 @@ class Tape:
                 tape.rewards = array("d", np.frombuffer(_transposed(header["rewards"], 8), "<f8").tolist())
             if "pictures" in header:
                 tape.pictures = Pictures.unpacked(header["pictures"])
+            if "lines" in header:
+                tape.lines = Lines.unpacked(header["lines"])
+            tape.fps = float(header.get("fps", 0.0))
             tape.last_task = header.get("last_task")
             tape._states, tape.every, tape.number = header["generators"], int(header["every"]), int(header["number"])
         except Exception as error:

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Callable, Collection, Mapping
 from dataclasses import replace
 from typing import Any
 
 from tune_media.encoding.encoder import EncodedVideo
 from tune_media.recording.episode_clips import Clips
+from tune_media.recording.overlay_lines import ReplayedLines
 from tune_media.recording.pictures import Pictures
 from tune_media.recording.rendering import Renderer
 from tune_media.replay.generators import RenderGuard
@@ -27,7 +29,7 @@ def render_tape(
     on_step: Callable[[int, int], None] | None = None,
     compared: Collection[int] = (),
 ) -> dict[str, EncodedVideo]:
-    """Play a tape and return its clips by view; the name of the only view is the empty string.
+    """Play a tape and return its clips by view; the name of the only view is "". Texts of functions are the tape's.
 
     ``render()`` is called at the steps of the tape's schedule, whichever frames are kept, until no more are wanted: it
     may change how the next frames look. ``on_step`` gets each step from 0, the reset, and the number of all. The frames
@@ -35,10 +37,12 @@ def render_tape(
     """
     video = video or VideoOptions(every=tape.every)
     shown, pictures = _Shown(renderer), Pictures()
-    clips = Clips(video, shown, renderer.fps(0))
+    steps = replay(renderer.env, tape)
+    reset = next(steps)  # an env may state its speed anew with each reset
+    clips = Clips(video, shown, tape.fps or renderer.fps(0), texts=ReplayedLines(video, tape.lines))
     total = 0.0
     try:
-        for step in replay(renderer.env, tape):
+        for step in itertools.chain([reset], steps):
             shown.is_old()
             reward = _reward(tape, step)
             total += reward

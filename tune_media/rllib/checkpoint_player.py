@@ -233,15 +233,16 @@ def _with_recorder(callbacks: Any, seeds: Sequence[int], settings: PlayerSetting
     """
     classes = list(callbacks) if isinstance(callbacks, (list, tuple)) else [callbacks]
     recorders = [callback for callback in classes if isinstance(callback, EpisodeRecorder)]
-    collect, frame, success, when = None, None, settings.success, settings.success_when
+    collect, frame, success, when, video = None, None, settings.success, settings.success_when, settings.video
     if recorders:
         trained: RecorderSettings = recorders[0].args[0]
         collect, frame = trained.plan.collect, trained.frame
+        if settings.fork is not None:  # a clip of the fork is made as the trained one's
+            video = video or trained.plan.video
         if success is None:
             success, when = trained.plan.success, when or trained.plan.success_when
-    plan = Plan(
-        _NAME, as_selectors("last"), video=None, collect=collect, tapes=True, success=success, success_when=when
-    )
+    how: dict[str, Any] = {"collect": collect, "success": success, "success_when": when, "later": video}
+    plan = Plan(_NAME, as_selectors("last"), video=None, tapes=True, **how)
     recording = RecorderSettings(plan, (EVALUATION, TRAIN), frame, seeds=tuple(seeds), check_frame=False)
     others = [callback for callback in classes if not isinstance(callback, EpisodeRecorder)]
     return [*others, EpisodeRecorder(EpisodeRecorderCallback, recording)]

@@ -155,7 +155,7 @@ class EnvRunnerRecording:
                     "explored": bool(env_runner.config.explore),
                 },
             )
-            self.recorder.start(index, start)
+            self.recorder.start(index, start, episode=episode)
 
     def count(self, index: int) -> bool:
         """Count the step that a sub-env has made, if its reward is all that is needed; return whether it is."""
