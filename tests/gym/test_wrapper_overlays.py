@@ -58,6 +58,7 @@ def test_a_function_that_raises_costs_its_line_and_not_the_clip():
     taken = env.take()
     env.close()
     assert games.number_on(taken["last"].content()) == 2
+    assert "VideoOptions(overlay=...), a function, raised AttributeError" in taken["last"].note
     (problem,) = taken["problems"]
     assert str(problem).startswith("a line of an overlay is missing: VideoOptions(overlay=...), a function, raised")
 

@@ -14,6 +14,7 @@ import numpy as np
 
 from tune_media.recording.render_clock import RenderClock
 from tune_media.steps import StepFacts
+from tune_media.values.medium import joined
 from tune_media.values.options import VideoOptions
 from tune_media.values.problems import Problems, explained
 
@@ -78,6 +79,7 @@ class Lines:
     def __init__(self, names: Sequence[str]) -> None:
         self.names = list(names)
         self.full_at: int | None = None  # the first step whose texts had no room any more
+        self.error: str | None = None  # why a text is missing: the first exception of a function
         self.nbytes = 0
         self._texts: list[str] = []
         self._known: dict[str, int] = {}  # the number of each text
@@ -116,10 +118,11 @@ class Lines:
 
     @property
     def note(self) -> str | None:
-        """That texts are missing for lack of room, if they are."""
+        """That texts are missing for lack of room, or of a function that raised, if they are."""
         if self.full_at is None:
-            return None
-        return f"from step {self.full_at} on, the text of overlay functions is older: there was room for 64 kB of it"
+            return self.error
+        room = f"from step {self.full_at} on, the text of overlay functions is older: there was room for 64 kB of it"
+        return joined(room, self.error)
 
     def packed(self) -> dict[str, Any]:
         """Return it as plain data."""
@@ -130,13 +133,14 @@ class Lines:
             "steps": np.diff(np.array(self._steps, np.int64), prepend=0).astype("<u4").tobytes(),
             "numbers": np.diff(numbers, axis=0, prepend=0).astype("<i4").T.tobytes(),
             "full_at": self.full_at,
+            "error": self.error,
         }
 
     @classmethod
     def unpacked(cls, packed: Mapping[str, Any]) -> Lines:
         """The inverse of ``packed``. Raises ValueError, KeyError or TypeError."""
         lines = cls([str(name) for name in packed["names"]])
-        lines.full_at = packed["full_at"]
+        lines.full_at, lines.error = packed["full_at"], packed["error"]
         lines._texts = [str(text) for text in packed["texts"]]
         lines._known = {text: number for number, text in enumerate(lines._texts)}
         lines._steps = array("I", np.cumsum(np.frombuffer(packed["steps"], "<u4")).tolist())
@@ -157,10 +161,11 @@ class OverlayFunctions:
         self.names = names_of(self._functions)
         self._clock, self._problems, self._strict = clock, problems, strict
         self.seconds = 0.0  # that they have taken
+        self.error: str | None = None  # why a text of the last step is missing
 
     def texts(self, facts: StepFacts) -> list[str]:
         """Return the text of each function at a step; none, and a problem, of one that raises."""
-        began = time.perf_counter()
+        began, self.error = time.perf_counter(), None
         texts = [self._text(function, facts) for function in self._functions]
         self.seconds += time.perf_counter() - began
         passed = self._clock.sampling
@@ -180,6 +185,7 @@ class OverlayFunctions:
             if self._strict:
                 raise
             self._problems.report_error(_SUBJECT, error, "a line of an overlay is missing")
+            self.error = explained(_SUBJECT, error)
             return ""
 
 
@@ -215,7 +221,11 @@ class EpisodeLines:
     def of(self, facts: StepFacts) -> list[str]:
         """Return the texts of the last step; the functions are called if they have not been called at it."""
         if self.lines.last_step < facts.step:
-            self.lines.add(facts.step, self._functions.texts(facts) if self.lines.full_at is None else ())
+            if self.lines.full_at is None:
+                self.lines.add(facts.step, self._functions.texts(facts))
+                self.lines.error = self.lines.error or self._functions.error
+            else:
+                self.lines.add(facts.step, ())  # the newest stand for these
         return self.lines.at(facts.step) or []
 
     def _add(self, facts: StepFacts) -> None:
