@@ -674,7 +674,7 @@ def test_nothing_is_unpickled_from_disk():
         ("checkpoints.py", "state = {} if content is None else pickle.loads(content)"),
         # of the process that asks, and of a fork of the process that renders
         ("child.py", "message: dict[str, Any] | None = pickle.loads(base64.b64decode(line)) if line else None"),
-        ("forks.py", "outcome: Pictures | Exception = pickle.loads(content)"),
+        ("forks.py", "outcome: T | Exception = pickle.loads(content)"),
         ("recipe.py", "fields = pickle.loads(content)"),
         ("recipe.py", 'make_env = pickle.loads(fields["creator"]) if creator is None else creator'),
         ("recipe.py", 'config, frame, video = (pickle.loads(fields[name]) for name in ("config", "frame", "video"))'),

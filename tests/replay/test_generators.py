@@ -337,12 +337,15 @@ def test_a_thread_that_ends_while_a_frame_is_rendered_may_have_drawn():
 
 
 @pytest.mark.parametrize(("names", "puts_back"), [(["random"], True), (["numpy.random"], False), ([], False)])
-def test_beside_other_threads_only_generators_that_rendering_is_known_to_draw_from_are_put_back(names, puts_back):
+def test_beside_other_threads_only_generators_that_rendering_is_known_to_draw_from_are_put_back(
+    names, puts_back, monkeypatch
+):
     with thread_named("loader"):  # older
         guard = RenderGuard(None, RenderDraws(names))
         assert is_put_back(guard) is puts_back
     assert guard.has_moved is puts_back
     assert guard.others == []
+    monkeypatch.setattr(threading, "enumerate", lambda: [threading.current_thread()])  # none that other tests left
     assert is_put_back(guard), "alone, rendering alone can draw"
 
 
