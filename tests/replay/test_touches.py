@@ -73,8 +73,9 @@ TOUCHES = {
     "opens the database {}/a.db for writing": lambda path: sqlite3.connect(path / "a.db"),
     "connects to 127.0.0.1:9": lambda path: connect(("127.0.0.1", 9)),
     "binds 127.0.0.1:65001": lambda path: socket.socket().bind(("127.0.0.1", 65001)),
-    "starts touch": lambda path: subprocess.run(["touch", path / "b"], check=False),
+    "starts 'touch'": lambda path: subprocess.run(["touch", path / "b"], check=False),
     "starts 'uname; touch b'": lambda path: os.system("uname; touch b"),
+    "starts 'cat old.txt > b'": lambda path: subprocess.run("cat old.txt > b", shell=True, check=False),
     "sends a signal to process 1": lambda path: os.kill(1, signal.SIGTERM),
 }
 
@@ -106,6 +107,10 @@ FREE = {
     "a free port": lambda path: socket.socket().bind(("127.0.0.1", 0)),
     "a pair of sockets": lambda path: socket.socketpair(),
     "asking about the machine": lambda path: subprocess.run(["uname"], stdout=subprocess.DEVNULL, check=True),
+    # the import of Ray 2.50 asks so whether there is a GPU
+    "reading in a shell": lambda path: subprocess.run(
+        "cat /proc/version 2>/dev/null |grep -c x", shell=True, check=False
+    ),
     "a signal to itself": lambda path: os.kill(os.getpid(), signal.SIGCHLD),
     "a child process": lambda path: os.waitpid(os.fork() or os._exit(0), 0),
 }

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import contextlib
 import os
+import re
 import shlex
 import sys
 import threading
@@ -33,8 +34,14 @@ _ON_PATHS: dict[str, tuple[str, tuple[_Place, ...]]] = {  # by the name of an au
     "os.removexattr": ("changes an attribute of", ((0, None),)),
 }
 _STARTS = ("subprocess.Popen", "os.posix_spawn", "os.exec", "os.system", "os.spawn", "pty.spawn")
-# programs that libraries ask about the machine
-_READERS = frozenset({"ldconfig", "gcc", "cc", "ld", "objdump", "uname", "lscpu", "nproc", "nvidia-smi", "fc-list"})
+# programs that libraries ask about the machine, and those that read what they say
+_READERS = frozenset(
+    {
+        *("ldconfig", "gcc", "cc", "ld", "objdump", "uname", "lscpu", "nproc", "nvidia-smi", "fc-list"),
+        *("cat", "grep", "head", "tail", "wc", "which"),
+    }
+)
+_TO_NULL = re.compile(r"\d?>\s*/dev/null")
 _SENDS = {"socket.connect": "connects to", "socket.sendto": "sends to", "socket.sendmsg": "sends to"}
 _PREFIXES = ("open", "os.", "socket.", "sqlite3.", "subprocess.", "pty.")
 _DEVICES = ("/dev/null", "/dev/zero", "/dev/tty", "/dev/urandom", "/dev/random")
@@ -155,14 +162,28 @@ def _send(event: str, arguments: Sequence[Any]) -> str | None:
 
 
 def _start(event: str, arguments: Sequence[Any]) -> str | None:
-    program = arguments[0] if event != "os.spawn" else arguments[1]
-    if isinstance(program, (list, tuple)) or (event == "subprocess.Popen" and program is None):
-        program = (program or arguments[1])[0]
-    text = os.fsdecode(program)
-    words = shlex.split(text) if event == "os.system" else [text]
-    name = Path(words[0]).name if words else ""
-    is_plain = event != "os.system" or not set(text) & set(";|&<>$`\n(")
-    return None if name in _READERS and is_plain else f"starts {text if is_plain else repr(text)}"
+    program, words = arguments[1:3] if event == "os.spawn" else (*arguments, None)[:2]
+    if isinstance(program, (list, tuple)):  # of pty.spawn
+        program, words = program[0], program
+    words = [os.fsdecode(word) for word in words] if isinstance(words, (list, tuple)) else []
+    program = os.fsdecode(program if program is not None else words[0])
+    is_shell = event == "os.system" or (Path(program).name in ("sh", "bash") and words[1:2] == ["-c"])
+    line = program if event == "os.system" else words[2] if is_shell else program
+    only_reads = _only_reads(line) if is_shell else Path(program).name in _READERS
+    return None if only_reads else f"starts {line!r}"
+
+
+def _only_reads(line: str) -> bool:
+    """Return whether a shell starts programs alone that read.
+
+    >>> _only_reads("cat /sys/module/amdgpu/initstate |grep live"), _only_reads("uname; touch a")
+    (True, False)
+    """
+    plain = _TO_NULL.sub("", line)
+    if set(plain) & set(";&<>$`\n()"):
+        return False
+    programs = [shlex.split(part)[:1] for part in plain.split("|")]
+    return all(Path(name).name in _READERS for first in programs for name in first or [""])
 
 
 def _kill(event: str, arguments: Sequence[Any]) -> str | None:
