@@ -49,6 +49,7 @@ class Benchmark:
 
 BENCHMARKS = (
     Benchmark("replay", "Rendering only the chosen episodes", environment="peers"),
+    Benchmark("training", "A training run with a recorder and without", environment="peers"),
     Benchmark("evaluation", "Evaluating a checkpoint"),
     Benchmark("tune_loop", "Tune's loop"),
     Benchmark("sweep", "Results per second of a sweep"),
