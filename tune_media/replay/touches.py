@@ -43,7 +43,6 @@ _READERS = frozenset(
 )
 _TO_NULL = re.compile(r"\d?>\s*/dev/null")
 _SENDS = {"socket.connect": "connects to", "socket.sendto": "sends to", "socket.sendmsg": "sends to"}
-_PREFIXES = ("open", "os.", "socket.", "sqlite3.", "subprocess.", "pty.")
 _DEVICES = ("/dev/null", "/dev/zero", "/dev/tty", "/dev/urandom", "/dev/random")
 _CACHES = ("~/.config/matplotlib", "~/.triton")
 _NAMED_CACHES = (
@@ -71,7 +70,7 @@ def end_at_first_touch(pipe: int, own: str) -> Callable[[str], None]:
     folder in which it may write. Return what takes the name of the env, when that is known. An audit hook stays until
     the process ends.
     """
-    find, thread = _Finder(tuple(free_folders(own))), threading.local()
+    finders, thread = _Finder(tuple(free_folders(own))).of_event, threading.local()
     who = "the env"
 
     def name(env: str) -> None:
@@ -79,7 +78,8 @@ def end_at_first_touch(pipe: int, own: str) -> Callable[[str], None]:
         who = f"env {env}"
 
     def hook(event: str, arguments: Sequence[Any]) -> None:
-        if not event.startswith(_PREFIXES) or getattr(thread, "looks", False):
+        find = finders.get(event)
+        if find is None or getattr(thread, "looks", False):
             return
         thread.looks = True  # what is asked below is no act of the env's
         try:
@@ -101,7 +101,7 @@ class _Finder:
 
     def __init__(self, free: tuple[str, ...]) -> None:
         self._free = free
-        self._of: dict[str, Callable[[str, Sequence[Any]], str | None]] = {
+        self.of_event: dict[str, Callable[[str, Sequence[Any]], str | None]] = {
             "open": self._open,
             "sqlite3.connect": self._database,
             "socket.bind": self._bind,
@@ -111,10 +111,6 @@ class _Finder:
             **dict.fromkeys(_STARTS, _start),
             **dict.fromkeys(_SENDS, _send),
         }
-
-    def __call__(self, event: str, arguments: Sequence[Any]) -> str | None:
-        find = self._of.get(event)
-        return None if find is None else find(event, arguments)
 
     def _is_free(self, path: str) -> bool:
         if path in _DEVICES or path.startswith(("/dev/dri/", "/dev/shm/pym-")) or "__pycache__" in path.split("/"):
