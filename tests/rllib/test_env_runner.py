@@ -84,21 +84,21 @@ def long_ones(env, recorder, **settings):
     return for_env_runner(env, {"length": 10}, recorder, **settings)
 
 
-def sampled_new_stack(recorder):
-    env_runner = env_runner_of(long_ones(CountingEnv, recorder, sub_envs=2))
-    env_runner.sample(num_episodes=3, random_actions=True)
+def sampled_new_stack(recorder, env=CountingEnv):
+    env_runner = env_runner_of(long_ones(env, recorder, sub_envs=2))
+    env_runner.sample(num_episodes=4, random_actions=True)
     return env_runner
 
 
-def sampled_agents(recorder):
-    env_runner = env_runner_of(long_ones(MultiAgentCountingEnv, recorder).multi_agent(**multi_agent()))
-    env_runner.sample(num_episodes=3, random_actions=True)
+def sampled_agents(recorder, env=MultiAgentCountingEnv):
+    env_runner = env_runner_of(long_ones(env, recorder).multi_agent(**multi_agent()))
+    env_runner.sample(num_episodes=4, random_actions=True)
     return env_runner
 
 
-def sampled_old_stack(recorder):
-    config = on_old_stack(long_ones(CountingEnv, recorder, sub_envs=2, rollout_fragment_length=45))
-    worker = RolloutWorker(env_creator=CountingEnv, default_policy_class=PPOTorchPolicy, config=config)
+def sampled_old_stack(recorder, env=CountingEnv):
+    config = on_old_stack(long_ones(env, recorder, sub_envs=2, rollout_fragment_length=45))
+    worker = RolloutWorker(env_creator=env, default_policy_class=PPOTorchPolicy, config=config)
     worker.sample()
     return worker
 
@@ -372,30 +372,18 @@ class ReachedAndLostByAgents(MultiAgentCountingEnv):
         return *others, {agent: {"success": self.counter.step_count in REACHED} for agent in infos}
 
 
-def of_new_stack(recorder):
-    env_runner = env_runner_of(long_ones(ReachedAndLost, recorder, sub_envs=2))
-    env_runner.sample(num_episodes=4, random_actions=True)
-    return env_runner
-
-
-def of_agents(recorder):
-    env_runner = env_runner_of(long_ones(ReachedAndLostByAgents, recorder).multi_agent(**multi_agent()))
-    env_runner.sample(num_episodes=4, random_actions=True)
-    return env_runner
-
-
-def of_old_stack(recorder):
-    config = on_old_stack(long_ones(ReachedAndLost, recorder, sub_envs=2, rollout_fragment_length=45))
-    worker = RolloutWorker(env_creator=ReachedAndLost, default_policy_class=PPOTorchPolicy, config=config)
-    worker.sample()
-    return worker
-
-
 @pytest.mark.parametrize("options", [{}, {"collect": lambda step: {"reward": step.reward}}])
-@pytest.mark.parametrize("sampled", [of_new_stack, of_agents, of_old_stack])
-def test_success_once_and_at_the_end_are_read_of_each_step_on_both_stacks(sampled, options):
+@pytest.mark.parametrize(
+    ("sampled", "env"),
+    [
+        (sampled_new_stack, ReachedAndLost),
+        (sampled_agents, ReachedAndLostByAgents),
+        (sampled_old_stack, ReachedAndLost),
+    ],
+)
+def test_success_once_and_at_the_end_are_read_of_each_step_on_both_stacks(sampled, env, options):
     recorder = record_episodes(sections="train", keep="all", video=None, success_when="once", **options)
-    answer = env_runner_requests.ask_and_take(sampled(recorder), "episodes", ())
+    answer = env_runner_requests.ask_and_take(sampled(recorder, env), "episodes", ())
     assert len(answer.data) >= 4
     records = [episode.record for episode in answer.data]
     assert {(record.success, record.success_once, record.success_at_end) for record in records} == {(True, True, False)}
