@@ -146,13 +146,14 @@ def _guard_renderer(connection: socket.socket, request: Any, streams: list[int])
 
 
 def _render(request: Any, streams: list[int]) -> None:
-    from tune_media.replay.child import main
+    from tune_media.replay.child import run
 
     os.setsid()
-    _take_over(request, streams)
+    *standard, touches = streams
+    _take_over(request, standard)
     _seed_torch()
     sys.path[:] = request["path"]
-    main()
+    run(touches, request["own_folder"])
 
 
 def _receive(connection: socket.socket) -> tuple[Any, list[int]] | None:

@@ -43,7 +43,7 @@ ADDRESS = "TUNE_MEDIA_TEST_RAY"
 WAYS = ("rllib-new", "rllib-old", "gym", "tune")
 WARM_SECONDS = 8.0
 """How long a run waits, in all, for the proof that its env repeats its episodes: real evaluations take longer."""
-_LONGEST_WARM_SECONDS = 900.0  # of an env that surely repeats its episodes, on a busy machine
+_LONGEST_WARM_SECONDS = 60.0  # of an env that surely repeats its episodes, on a busy machine
 _WARM_PAUSE, _LONGEST_WARM_PAUSE, _LAST_EVALUATIONS, _LAST_PAUSE = 0.25, 5.0, 3, 0.5
 
 

@@ -42,8 +42,11 @@ def _worker_command() -> list[str]:
     return words if words and words[0].endswith(f"{_WORKERS}default_worker.py") else []
 
 
-def _ask(address: str, **request: object) -> socket.socket | None:
-    """Hand this process's environment and standard streams to a server; return the connection if it has forked one."""
+def _ask(address: str, *others: int, **request: object) -> socket.socket | None:
+    """Hand a server this process's environment, standard streams and other open files.
+
+    Return the connection if it has forked a process.
+    """
     import json
     import socket
 
@@ -51,7 +54,7 @@ def _ask(address: str, **request: object) -> socket.socket | None:
     connection = socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET)
     try:
         connection.connect(address)
-        socket.send_fds(connection, [body], [0, 1, 2])
+        socket.send_fds(connection, [body], [0, 1, 2, *others])
         if connection.recv(1) == b"1":
             return connection
     except OSError:
@@ -60,12 +63,12 @@ def _ask(address: str, **request: object) -> socket.socket | None:
     return None
 
 
-def _end_as_the_forked_one(connection: socket.socket) -> None:
+def _end_as_the_forked_one(connection: socket.socket, touches: int) -> None:
     """Wait for the end of the process that renders instead of this one; end as it did, or with the one that asked."""
     import select
 
     parent = os.getppid()
-    for stream in (0, 1, 2):
+    for stream in (0, 1, 2, touches):
         os.close(stream)
     while not select.select([connection], [], [], 5)[0]:
         if os.getppid() != parent:
@@ -79,8 +82,9 @@ def _end_as_the_forked_one(connection: socket.socket) -> None:
 _SERVER = os.environ.get("TUNE_MEDIA_FORK_WORKERS")
 if _SERVER and (command := _worker_command()) and _ask(_SERVER, command=command):
     os._exit(0)
-_RENDERS = sys.orig_argv[1:] == ["-m", "tune_media.replay.child"]
-if _SERVER and _RENDERS and (connection := _ask(f"{_SERVER}-renderers", path=sys.path)):
-    _end_as_the_forked_one(connection)
+if _SERVER and "tune_media.replay.child" in sys.orig_argv[:-2]:
+    _touches, _folder = int(sys.orig_argv[-2]), sys.orig_argv[-1]
+    if connection := _ask(f"{_SERVER}-renderers", _touches, path=sys.path, own_folder=_folder):
+        _end_as_the_forked_one(connection, _touches)
 if _SERVER and any(word.endswith("/ray/autoscaler/_private/monitor.py") for word in sys.orig_argv):
     os._exit(0)  # it would import Ray and look at the load for ever, and no test has machines to start
