@@ -3,6 +3,8 @@
 ``python -m tests.hidden_state`` runs all kinds in all ways; these are a few that no earlier check has seen.
 """
 
+import logging
+
 import pytest
 
 from tests.support import hidden_state_runs
@@ -22,7 +24,8 @@ CELLS = [
 
 
 @pytest.mark.parametrize("cell", CELLS, ids=lambda cell: cell.name)
-def test_each_clip_is_its_episode(cell, ray_session, tmp_path):
+def test_each_clip_is_its_episode(cell, ray_session, tmp_path, caplog):
+    caplog.set_level(logging.INFO, "tune_media")  # why clips are rendered directly, if none is made of a tape
     (outcome,) = hidden_state_runs.run([cell], tmp_path, evaluations=14)
     assert outcome.is_good, outcome
     if cell.kind == "plain":

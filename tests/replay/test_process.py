@@ -8,6 +8,7 @@ import pickle
 import random
 import signal
 import subprocess
+import threading
 import time
 from pathlib import Path
 
@@ -18,12 +19,14 @@ import pytest
 from tests.support.fork_workers import VARIABLE
 from tune_media.recording.episode_clips import Clips
 from tune_media.recording.rendering import Renderer
+from tune_media.replay.child_processes import child_processes
 from tune_media.replay.player import RenderError
 from tune_media.replay.process import RenderProcess
 from tune_media.replay.recipe import FromKeywords, LoadedRecipe, Recipe, differences
 from tune_media.replay.render_pool import RenderPool
 from tune_media.replay.tape_recorder import TapeRecorder
 from tune_media.steps import StepFacts
+from tune_media.values.child_process import ChildProcess
 from tune_media.values.options import VideoOptions
 
 STEPS = 40
@@ -270,3 +273,21 @@ def test_what_is_too_large_is_no_recipe():
         Recipe.of(make_odd, {"map": np.zeros(2**20)})
     with pytest.raises(ValueError, match="no recipe"):
         LoadedRecipe.of(b"\x80\x04}\x94.")
+
+
+def test_a_process_of_ours_is_no_simulator_while_it_starts_or_when_it_has_ended():
+    """A thread starts them while an env is made or reset: the env would be rendered directly for ever."""
+    seen, before = set(), child_processes()
+
+    def start_and_end():
+        for _ in range(30):
+            process = ChildProcess("platform", stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL)
+            process.kill()  # and it is not waited for, yet
+            time.sleep(0.005)
+            process.popen.wait()
+
+    thread = threading.Thread(target=start_and_end)
+    thread.start()
+    while thread.is_alive():
+        seen |= child_processes() - before
+    assert not seen

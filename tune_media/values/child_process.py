@@ -7,12 +7,16 @@ import os
 import signal
 import subprocess
 import sys
+import threading
 import time
+import weakref
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 END_SECONDS = 10.0  # in which it ends by itself when it is not needed any more
+_STARTING = threading.Lock()  # a child that is being started cannot be told from another fork of this process
+_STARTED: weakref.WeakSet[subprocess.Popen[bytes]] = weakref.WeakSet()
 
 
 class ChildProcess:
@@ -35,13 +39,15 @@ class ChildProcess:
         **streams: Any,
     ) -> None:
         path = os.pathsep.join([str(Path(__file__).parents[2]), *filter(None, [os.environ.get("PYTHONPATH")])])
-        self.popen: subprocess.Popen[bytes] = subprocess.Popen(
-            [sys.executable, "-P", "-m", module, *arguments],
-            pass_fds=pass_fds,
-            start_new_session=True,
-            env={**os.environ, "PYTHONPATH": path, **(variables or {})},
-            **streams,
-        )
+        with _STARTING:
+            self.popen: subprocess.Popen[bytes] = subprocess.Popen(
+                [sys.executable, "-P", "-m", module, *arguments],
+                pass_fds=pass_fds,
+                start_new_session=True,
+                env={**os.environ, "PYTHONPATH": path, **(variables or {})},
+                **streams,
+            )
+            _STARTED.add(self.popen)
         self._told_at = time.monotonic()
 
     @property
@@ -79,6 +85,12 @@ class ChildProcess:
             return how_it_ended(self.popen.wait(END_SECONDS))
         except subprocess.TimeoutExpired:
             return "its answers"
+
+
+def own_processes() -> set[int]:
+    """Return the ids of the processes that were started here and have not been waited for."""
+    with _STARTING:
+        return {popen.pid for popen in _STARTED if popen.returncode is None}
 
 
 def how_it_ended(code: int) -> str:
