@@ -138,7 +138,7 @@ def _guard_renderer(connection: socket.socket, request: Any, streams: list[int])
         os.close(stream)
     ended = os.pidfd_open(renderer)
     if ended not in select.select([ended, connection], [], [])[0]:
-        os.kill(renderer, signal.SIGKILL)
+        os.kill(renderer, signal.SIGTERM)  # it ends its own, and removes their folder
     code = os.waitstatus_to_exitcode(os.waitpid(renderer, 0)[1])
     with contextlib.suppress(OSError):
         connection.send(str(code).encode())
