@@ -9,7 +9,6 @@ import pytest
 from tests.support.recorded import make_trial
 from tests.support.viewing import write_trial
 from tune_media.experiment.params import differing, flat_values, nested_choice, searched_params
-from tune_media.experiment.status import last_line
 from tune_media.experiment.trial_files import TrialFiles, version_of
 from tune_media.storage.index_lines import INDEX_PATH
 from tune_media.storage.trial_folder import plain_config
@@ -145,7 +144,3 @@ def test_objects_are_named_by_tunes_ids_wherever_they_are():
     searched = {"f": config["f"], "pair": config["pair"], "a/b": "<b cccccccc>", "n": 3, "l/0": 0.5, "s": 0.25}
     assert searched_params(config, chosen) == searched
     assert searched_params({}, chosen)["f"] == "<object aaaaaaaa>"  # no params.json
-
-
-def test_the_line_that_says_why_a_trial_failed_has_no_colors():
-    assert last_line(b"Traceback\n\x1b[1;31mValueError\x1b[0m: no\x1b[K\n\n") == "ValueError: no"

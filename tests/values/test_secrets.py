@@ -8,7 +8,7 @@ from urllib.parse import quote, quote_plus
 import pyarrow.fs
 import pytest
 
-from tune_media.experiment.status import last_line, tracebacks
+from tune_media.experiment.status import error_of, tracebacks
 from tune_media.values import secrets
 from tune_media.values.secrets import error_text, is_secret_name, keep_secret, redacted, redacted_values, without_secret
 
@@ -230,7 +230,8 @@ def test_a_text_is_masked_before_it_is_cut(tmp_path, monkeypatch):
     monkeypatch.setenv("MY_TOKEN", KEY)
     (tmp_path / "error.txt").write_text(f"{'x' * 5} {KEY}{'y' * 19_995}")  # the key stands across the cut
     assert KEY[-3:] not in tracebacks(pyarrow.fs.LocalFileSystem(), str(tmp_path))[:10]
-    assert KEY[:3] not in last_line(f"ValueError: {'x' * 386} {KEY}".encode())
+    (tmp_path / "error.txt").write_text(f"ValueError: {'x' * 386} {KEY}")
+    assert KEY[:3] not in error_of(pyarrow.fs.LocalFileSystem(), str(tmp_path))
     assert redacted(f"{'x' * 50_000} {KEY}") == f"{'x' * 50_000} ***"
 
 

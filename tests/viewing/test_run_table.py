@@ -257,7 +257,8 @@ def test_list_shows_the_trials_of_a_sweep_without_clips_and_how_to_record(result
         ["train_a1b2c_00002", "terminated"],
         ["train_a1b2c_00001", "terminated"],
     ]
-    assert "failed: train_a1b2c_00011: ValueError: <b>stuck</b>" in lines
+    failed = lines.index("failed: train_a1b2c_00011: ValueError: <b>stuck</b>")
+    assert lines[failed + 1] == "whole errors: error.txt in a trial's folder"
     for recorder in ("tm.rllib.record_episodes", "tm.gym.RecordEpisodes", "tm.Video"):
         assert recorder in lines[-2]
 

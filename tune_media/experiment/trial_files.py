@@ -24,7 +24,7 @@ from tune_media.experiment.loop_results import COLUMNS, LoopEpisodes
 from tune_media.experiment.media_columns import MediaColumns
 from tune_media.experiment.results import Metric, numbers_of
 from tune_media.experiment.state import ExperimentState, Snapshots, TrialState
-from tune_media.experiment.status import TRIAL_FAILED, TrialStatus, content_of_errors, last_line
+from tune_media.experiment.status import TRIAL_FAILED, TrialStatus, error_of, text_of_errors
 from tune_media.storage.bare_clips import is_clip_name
 from tune_media.storage.entry import LOST, ONLY_TAPE, STORED, UNRENDERED, may_be_rendered
 from tune_media.storage.episode_files import episode_table, parquet_name
@@ -211,7 +211,7 @@ class TrialFiles:
         word = state.status.lower() if state else ""
         if word == TRIAL_FAILED and self._error is None:
             with contextlib.suppress(OSError):
-                self._error = last_line(content_of_errors(self.filesystem, self.path))
+                self._error = error_of(self.filesystem, self.path)
         error = self._error or "" if word == TRIAL_FAILED else ""
         return TrialStatus(word, error, state.iterations if state else None)
 
@@ -272,7 +272,7 @@ class TrialFiles:
     @property
     def has_errors(self) -> bool:
         """Whether Tune wrote the traceback of a failure to its folder. It raises OSError."""
-        return bool(content_of_errors(self.filesystem, self.path))
+        return bool(text_of_errors(self.filesystem, self.path))
 
     def result_lines(self, driver: Path | None = None) -> list[bytes]:
         """Return its results that count, as ``results_of_trial``; those of a loop outside Tune, as Tune has them."""

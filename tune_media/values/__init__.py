@@ -14,6 +14,7 @@ __all__ = [
     "episodes",
     "file_medium",
     "foreign",
+    "headline",
     "histogram",
     "image",
     "in_notebook",

@@ -37,6 +37,7 @@ def trial_table(catalog: Catalog, width: float | None = None) -> str:
     """
     failed = [trial for trial in catalog.trials if trial.status.word == TRIAL_FAILED]
     errors = [f"failed: {trial.name}: {trial.status.error or 'Tune wrote no error'}" for trial in failed]
+    errors += ["whole errors: error.txt in a trial's folder"] if any(trial.status.error for trial in failed) else []
     lines = lines_of_trials(catalog)
     label = catalog.scores.label if catalog.scores.label in lines[0] else "best return"
     optional = [name for name in reversed(lines[0]) if name not in ("trial", "status", label, "best clip")]
