@@ -172,6 +172,7 @@ def trained(tmp_path_factory):
 def test_two_steps_and_two_kinds_of_clips_of_one_trial_are_compared(browser, trained, tmp_path):
     sources = "[...document.querySelectorAll('.side video')].map(({ src }) => /step_0*(\\d+)/.exec(src)?.[1]).join()"
     with opened(browser, trained, tmp_path, "view=trial&trial=t", host="gallery") as viewer:
+        viewer.frame.click(".film >> nth=0 >> .tick")
         viewer.frame.click("text=first and last step")
         viewer.wait(f"{sources} === '10,20'")
         assert viewer.all(".side h3") == ["step 10", "step 20"]
@@ -181,10 +182,13 @@ def test_two_steps_and_two_kinds_of_clips_of_one_trial_are_compared(browser, tra
         viewer.page.go_back()
         viewer.frame.click("text=best, worst at step 20")
         viewer.wait("[...document.querySelectorAll('.side h3')].map((e) => e.innerText).join() === 'best,worst'")
+        viewer.frame.click("[aria-label='Leave out worst']")
+        viewer.frame.click("[aria-label='Leave out t']")
+        viewer.wait("document.querySelector('.grid-view')")
+        assert ["step 10" in text for text in viewer.all(".tray .chip")] == [True]  # neither ticked anything
         viewer.page.go_back()
         viewer.wait("document.querySelectorAll('.film .tick').length === 2")
-        for number in (0, 1):
-            viewer.frame.click(f".film >> nth={number} >> .tick")
+        viewer.frame.click(".film >> nth=1 >> .tick")
         viewer.frame.click(".tray .primary")
         viewer.wait(f"{sources} === '10,20'")
         viewer.frame.click("[aria-label='Leave out step 20']")

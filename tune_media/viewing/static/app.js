@@ -14,9 +14,9 @@
   const SETTINGS = "tune_media.viewer";
   const DEFAULTS = {
     view: "grid", section: "", key: "", step: "last", sort: "score", descending: true, score: "", smaller: false,
-    filter: "", trial: "", clip: "", frame: 0, size: 280, cards: "",
-    chart: true, brush: "", params: false, axes: "", ticked: "", seed: "", lines: "", terms: "", where: "", order: "",
-    hidden: "", orderDown: true, columns: "", folded: "", iqm: false,
+    filter: "", trial: "", clip: "", frame: 0, size: 280, cards: "", chart: true, brush: "", params: false, axes: "",
+    ticked: "", compared: "", seed: "", lines: "", terms: "", where: "", order: "", hidden: "", orderDown: true,
+    columns: "", folded: "", iqm: false,
   };
   const LINKED = Object.keys(DEFAULTS).filter((name) => name !== "size");
 
@@ -175,6 +175,7 @@
       }
       if (state.view === "episodes" && !this.source.episodes) state.view = "grid";
       const isThere = (name) => this.data.named.has(name);
+      if (state.view !== "compare") state.compared = ""; // a comparison that a button opened has ended
       if (state.view === "compare" && !tm.compare.picksOf(this, state).length) state.view = "grid";
       if (!["grid", "episodes", "compare"].includes(state.view) && !isThere(state.trial)) state.view = "grid";
       if (this.data.gate && ["grid", "trial"].includes(state.view)) state.view = "gate"; // of no training
@@ -482,8 +483,7 @@
       if (!this.state.filter.includes(token)) this.set({ filter: `${this.state.filter} ${token}`.trim() });
     }
 
-    /** The trial's color in TensorBoard, unless TensorBoard has one color for several trials. */
-    /** Return a trial's color, or that of a configuration, whose first trial it is. */
+    /** Return a trial's color, or that of a configuration, whose first trial it is: TensorBoard's if it tells them. */
     colorOf(trial, color = trial.color) {
       const { trials } = this.data;
       const isToldApart = this.held.isToldApart([trials],

@@ -16,9 +16,9 @@
   const tickedOf = (app) => model.listed(app.state.ticked);
   const textOf = (trial, path, label) => [trial.name, path, label].filter(Boolean).join("\t");
 
-  /** Return what is ticked: [{text, trial, path}]. A trial without a path shows the clip that the choice above says. */
+  /** Return what is compared, or ticked: [{text, trial, path}]. Without a path, the choice above says which clip. */
   function picksOf(app, state = app.state) {
-    return [...new Set(model.listed(state.ticked))].map((text) => {
+    return [...new Set(model.listed(state.compared || state.ticked))].map((text) => {
       const [name, path = ""] = text.split("\t");
       return { text, trial: app.data.named.get(name), path };
     }).filter(({ trial }) => trial);
@@ -48,14 +48,21 @@
   }
 
   function open(app) {
-    if (tickedOf(app).length > 1) app.go({ view: "compare", trial: "", clip: "", seed: AUTO });
+    if (tickedOf(app).length > 1) show(app, []);
     else app.toast("Tick two or more trials or clips to compare them (x ticks the one that has the focus)");
   }
 
-  /** Compare trials, [trial], or clips, [trial, path] or [trial, path, label]. */
+  /** Compare trials, [trial], or clips, [trial, path] or [trial, path, label], and tick none; if none, the ticked. */
   function show(app, picks) {
     app.go({ view: "compare", trial: "", clip: "", seed: AUTO,
-      ticked: picks.map((pick) => textOf(...pick)).join("\n") });
+      compared: picks.map((pick) => textOf(...pick)).join("\n") });
+  }
+
+  /** Leave one out of what is compared, or untick it; without the last one, there is nothing to compare. */
+  function leaveOut(app, text) {
+    const name = app.state.compared ? "compared" : "ticked";
+    const left = model.toggled(model.listed(app.state[name]), text).join("\n");
+    app.set({ [name]: left, ...(left ? {} : { view: "grid" }) });
   }
 
   /** The box on a card. The card itself is the stop of the Tab key, and x ticks it. */
@@ -222,8 +229,8 @@
     /** The rows; the same objects until something changes, so that no chart is drawn again. */
     get found() {
       const { app } = this.props;
-      const { ticked, section, key, step, seed } = app.state;
-      return this.heldRows([app.data, app.theme, app.tapes.version, ticked, section, key, step, seed], () => {
+      const { ticked, compared, section, key, step, seed } = app.state;
+      return this.heldRows([app.data, app.theme, app.tapes.version, ticked, compared, section, key, step, seed], () => {
         const found = rowsOf(app);
         const { rows } = found;
         const colors = rows.map(({ trial }) => app.colorOf(trial));
@@ -312,7 +319,7 @@
               <div class="side-head">
                 <h3><button class="name" onClick=${() => app.open(trial, clip)} title=${`${trial.name}: open the clip`}>
                   <i class="swatch" style=${{ background: color }}></i>${label}</button></h3>
-                <button class="leave" onClick=${() => toggle(app, text)} aria-label=${`Leave out ${label}`}
+                <button class="leave" onClick=${() => leaveOut(app, text)} aria-label=${`Leave out ${label}`}
                   title="Leave out">✕</button></div>
               ${clip.isUnplayed ? html`<${tm.tape.Stage} app=${app} clip=${clip} />` : html`<${Player} clip=${clip}
                 group=${app.group} label=${captionOf(clip)} onOpen=${() => app.group.toggle()} isVisible />`}

@@ -26,7 +26,7 @@
         <span class="reason">${error || (app.source.isServer ? "it left no error"
           : "a gallery leaves errors out: they may name paths")}</span></li>`)}</ul>
       ${(sorted.length > shown.length || failed.length > MOST_TRIALS) && html`<button class="chip"
-        onClick=${() => app.set({ filter: "status=error", cards: "trials" })}>Show them all</button>`}
+        onClick=${() => app.set({ filter: "status=error", cards: "trials" }, true)}>Show them all</button>`}
     </section>`;
   }
 
