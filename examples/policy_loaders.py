@@ -6,6 +6,7 @@ Copy the one that you need into a module of your own, and pass ``--policy my_mod
 from __future__ import annotations
 
 import pickle
+import re
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -17,7 +18,8 @@ class Predicts:
     def __init__(self, model: Any, path: str) -> None:
         self._model, self._normalize = model, lambda observation: observation
         if model._last_original_obs is not None:  # trained with VecNormalize
-            statistics = Path(path.replace("rl_model_", "rl_model_vecnormalize_")).with_suffix(".pkl")
+            name = re.sub(r"_(\d+_steps)$", r"_vecnormalize_\1", Path(path).stem)
+            statistics = Path(path).with_name(f"{name}.pkl")
             if not statistics.exists():
                 raise FileNotFoundError(f"{path} was trained with VecNormalize, and there is no {statistics.name}")
             self._normalize = pickle.loads(statistics.read_bytes()).normalize_obs

@@ -63,6 +63,7 @@ def test_models_of_sb3_are_played_as_they_predict(loaders, tmp_path):
 def test_statistics_of_vecnormalize_are_loaded_and_a_model_without_them_is_refused(loaders, tmp_path):
     from stable_baselines3.common.vec_env import VecNormalize
 
+    tmp_path /= "rl_model_runs_128_steps"  # only the file's name counts
     model, envs = trained(tmp_path, lambda envs: VecNormalize(envs, norm_reward=False))
     policy, observation = loaders["load"](str(tmp_path / "rl_model_128_steps.zip")), make_env({}).reset(seed=3)[0]
     assert policy(observation) == model.predict(envs.normalize_obs(observation), deterministic=True)[0]
