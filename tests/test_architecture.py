@@ -39,6 +39,7 @@ BELOW = {  # wing: the wings that it may import
     "rsl_rl": {"experiment", "storage", "values"},
     "cli": {"evaluation", "export", "callbacks", "replay", "viewing", "rllib", "experiment", "values"},
     "trial_names": {"values"},
+    "__main__": {"cli"},
 }
 FOREIGN = {  # library: the folders that may import it
     "ray.rllib": ("rllib/", "viewing/demo.py"),

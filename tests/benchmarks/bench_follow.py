@@ -75,7 +75,7 @@ def beside(*commands: list[str]) -> Iterator[None]:
 def run(how: str, storage: Path, name: str) -> int:
     """Return how many checkpoints the follower played before the sweep's end."""
     (storage / name).mkdir()
-    follow = [sys.executable, "-m", "tune_media.cli", "evaluate", str(storage / name), "--follow"]
+    follow = [sys.executable, "-m", "tune_media", "evaluate", str(storage / name), "--follow"]
     counts = ["nice", "-n", "19", sys.executable, "-c", "while True: pass"]
     with beside(*{ALONE: [], FOLLOWED: [follow], COUNTS: [counts]}[how]):
         sweep(storage, name)

@@ -133,7 +133,7 @@ def main() -> None:
         row("`tm.load`", short(load), "")
         row("`catalog.episodes()`", short(frame), short(peak / 1000))
         for _ in range(2):
-            listed = seconds_of("-m", "tune_media.cli", "list", str(many))
+            listed = seconds_of("-m", "tune_media", "list", str(many))
         row("`tune-media list`", short(listed), "")
         with watching(many) as (url, pid):
             began = time.perf_counter()
@@ -155,7 +155,7 @@ def main() -> None:
                 short(memory_kb("VmHWM", pid) / 1000),
             )
         for _ in range(2):
-            listed = seconds_of("-m", "tune_media.cli", "list", str(long))
+            listed = seconds_of("-m", "tune_media", "list", str(long))
         row("`tune-media list`, ten trials of 10,000 results", short(listed), "")
 
 

@@ -131,6 +131,17 @@ def test_gigabytes_are_copied_only_after_a_question(experiment, tmp_path, monkey
     command(*gallery, "--yes")
 
 
+@pytest.mark.parametrize(
+    ("words", "completed"),
+    [("ga", "plain,gallery plain,gate"), ("list --ro", "plain,--rows"), ("list exp/tri", "file,exp/tri")],
+)
+def test_a_shell_completes_commands_options_and_files(words, completed):
+    place = {"COMP_WORDS": f"tune-media {words}", "COMP_CWORD": str(words.count(" ") + 1)}
+    asked = os.environ | place | {"_TUNE_MEDIA_COMPLETE": "bash_complete"}
+    found = subprocess.run([sys.executable, "-m", "tune_media"], env=asked, capture_output=True, text=True)
+    assert found.stdout.split() == completed.split()
+
+
 def test_without_a_command_it_shows_the_commands_and_what_to_do_next(monkeypatch, tmp_path):
     monkeypatch.setenv("HOME", str(tmp_path))
     without = CliRunner().invoke(main, []).output
@@ -148,7 +159,7 @@ def test_without_a_command_it_shows_the_commands_and_what_to_do_next(monkeypatch
 
 @pytest.mark.parametrize("name", sorted(main.commands))
 def test_the_help_of_each_command_has_an_example_that_fits_the_terminal(name):
-    text = command(name, "--help", terminal_width=80)
+    text = command(name, "-h", terminal_width=80)
     assert max(map(len, text.splitlines())) <= 80
     assert f"tune-media {name}" in text.split("Usage:")[1].split("\n", 1)[1]
     assert "Exit codes:" in text
@@ -218,7 +229,7 @@ def test_a_command_ends_with_its_own_exit_code_if_nobody_reads_its_output(sweep,
     }.items():
         reader, writer = os.pipe()
         os.close(reader)
-        ended = subprocess.run([sys.executable, "-m", "tune_media.cli", *arguments], stdout=writer, stderr=writer)
+        ended = subprocess.run([sys.executable, "-m", "tune_media", *arguments], stdout=writer, stderr=writer)
         os.close(writer)
         assert ended.returncode == code, arguments
     assert (tmp_path / "gallery.html").exists()

@@ -63,7 +63,7 @@ class Command:
         (folder / "users.py").write_text(USERS)
         sides = [str(aim.saved(folder, well)) for well in (0, 1)]
         functions = ["--policy", f"{module}:load", "--env", f"{module}:make"]
-        words = [sys.executable, "-m", "tune_media.cli", "gate", *sides, *functions, "--seeds", "0:60", "--clips", "0"]
+        words = [sys.executable, "-m", "tune_media", "gate", *sides, *functions, "--seeds", "0:60", "--clips", "0"]
         words += ["-o", "gate", *more, *(["--timeout", "2"] if "sleep" in failure or "STOP" in failure else [])]
         self.process = subprocess.Popen(
             ["bash", "-c", f'"$@" {shell}', "gate", *words] if shell else words,

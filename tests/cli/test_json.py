@@ -189,7 +189,7 @@ def test_deliver(printed, tmp_path, monkeypatch, capsys):
 
 def test_watch_prints_its_url_and_serves(sweep):
     words = ["watch", sweep, "--port", "0", "--json"]
-    with subprocess.Popen([sys.executable, "-m", "tune_media.cli", *words], stdout=subprocess.PIPE) as process:
+    with subprocess.Popen([sys.executable, "-m", "tune_media", *words], stdout=subprocess.PIPE) as process:
         try:
             found = json.loads(process.stdout.readline())
             assert b"<html" in urllib.request.urlopen(found["url"]).read()
@@ -326,7 +326,7 @@ def make_env(config):
 def test_whatever_code_of_the_user_prints_goes_to_standard_error(tmp_path):
     (tmp_path / "noisy.py").write_text(NOISY)
     words = ["evaluate", aim.saved(tmp_path, 0.5), "--policy", "noisy:load_policy", "--env", "noisy:make_env"]
-    command = [sys.executable, "-m", "tune_media.cli", *words, "--seeds", "0:2", "--no-clips", "--json"]
+    command = [sys.executable, "-m", "tune_media", *words, "--seeds", "0:2", "--no-clips", "--json"]
     environment = {**os.environ, "ROOT": str(ROOT), "PYTHONPATH": str(ROOT)}
     ended = subprocess.run(command, cwd=tmp_path, env=environment, capture_output=True, text=True, check=True)
     assert json.loads(ended.stdout)["checkpoints"][0]["episodes"] == 2

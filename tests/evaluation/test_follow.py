@@ -261,7 +261,7 @@ def hurry(process):
 def test_the_command_follows_with_low_priority(tmp_path):
     written(tmp_path / "models", 7)
     words = ["--policy", NAMES[0], "--env", NAMES[1], "--seeds", "0:2", "--no-clips", "--follow", "--until-idle", "1"]
-    command = [sys.executable, "-m", "tune_media.cli", "evaluate", str(tmp_path / "models" / "*.json"), *words]
+    command = [sys.executable, "-m", "tune_media", "evaluate", str(tmp_path / "models" / "*.json"), *words]
     with subprocess.Popen(command, text=True, stdout=subprocess.PIPE, cwd=Path(__file__).parents[2]) as process:
         assert "waits for checkpoints" in process.stdout.readline()
         assert os.sched_getscheduler(process.pid) == os.SCHED_IDLE
@@ -273,7 +273,7 @@ def test_the_command_follows_with_low_priority(tmp_path):
 def test_an_interruption_ends_it_at_once_and_says_that_it_goes_on(tmp_path):
     written(tmp_path / "models", 7)
     words = ["--policy", NAMES[0], "--env", NAMES[1], "--seeds", "0:2", "--no-clips", "--follow"]
-    command = [sys.executable, "-m", "tune_media.cli", "evaluate", str(tmp_path / "models"), *words]
+    command = [sys.executable, "-m", "tune_media", "evaluate", str(tmp_path / "models"), *words]
     folder, pipe = Path(__file__).parents[2], subprocess.PIPE
     with subprocess.Popen(command, text=True, stdout=pipe, stderr=pipe, cwd=folder) as process:
         while "aim_7.json" not in process.stdout.readline():

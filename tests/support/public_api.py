@@ -103,7 +103,9 @@ def _commands() -> Iterator[str]:
     from tune_media.cli import main
 
     for name, command in [("", main), *sorted(main.commands.items())]:
-        context = click.Context(command, info_name=f"tune-media {name}".strip(), terminal_width=100)
+        context = click.Context(
+            command, info_name=f"tune-media {name}".strip(), terminal_width=100, **command.context_settings
+        )
         yield f"# {context.info_name} --help\n\n{command.get_help(context)}\n"
 
 

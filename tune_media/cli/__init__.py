@@ -9,7 +9,7 @@ from __future__ import annotations
 import click
 
 from tune_media._version import __version__
-from tune_media.cli.command import EXIT_CODES_HELP, Program
+from tune_media.cli.command import EXIT_CODES_HELP, HELP, Program
 from tune_media.cli.delivery import deliver, export
 from tune_media.cli.figures import figure, filmstrip, grid
 from tune_media.cli.first_steps import demo, doctor, skill
@@ -22,7 +22,7 @@ from tune_media.cli.viewers import gallery, watch
 __all__ = ["main", "run"]
 
 
-@click.group(cls=Program, invoke_without_command=True, epilog=EXIT_CODES_HELP)
+@click.group(cls=Program, invoke_without_command=True, epilog=EXIT_CODES_HELP, context_settings=HELP)
 @click.version_option(__version__)
 @click.pass_context
 def main(context: click.Context) -> None:

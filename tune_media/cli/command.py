@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from typing import Any
 
 import click
+from click.shell_completion import CompletionItem as Completion
 from typing_extensions import override
 
 from tune_media.cli.standard_streams import output_alone
@@ -19,6 +20,7 @@ from tune_media.values.strict_json import json_bytes
 
 _VERSION = 1  # of the JSON, unless a command's facts have one; ``tune_media/skill/json.md`` describes it
 _IS_JSON = "tune_media.is_json"
+HELP: dict[str, Any] = {"help_option_names": ["-h", "--help"]}
 _CLIP = ("trial", "section", "key", "step", "episode_id", "episode_return", "episode_length", "seed", "file")
 
 INTERRUPTED = "it was interrupted; " + remedy("run it again, and it goes on")
@@ -41,6 +43,14 @@ class Outcome:
     then: Callable[[], object] = lambda: None  # called when all is printed
 
 
+class _Place(click.types.StringParamType):
+    """A file or a folder, which shells complete, or a URI."""
+
+    @override
+    def shell_complete(self, context: click.Context, parameter: click.Parameter, incomplete: str) -> list[Completion]:
+        return [Completion(incomplete, type="file")]
+
+
 class Command(click.Command):
     """A command that returns its outcome, which is printed here: as text, or with ``--json`` as JSON.
 
@@ -52,7 +62,11 @@ class Command(click.Command):
 
     def __init__(self, *args: Any, json_help: str = "Print one JSON object, for programs.", **options: Any) -> None:
         super().__init__(*args, **options)
+        self.context_settings.update(HELP)
         self.params.append(click.Option(["--json", "is_json"], is_flag=True, help=json_help))
+        for argument in self.params:
+            if isinstance(argument, click.Argument):
+                argument.type = _Place()
         if "Exit codes:" not in str(self.help):
             self.epilog = EXIT_CODES_HELP
 

@@ -1,0 +1,5 @@
+"""``python -m tune_media``."""
+
+from tune_media import cli
+
+cli.run()
