@@ -64,14 +64,17 @@ def test_ticked_trials_are_compared_on_one_time_line_at_the_same_seed(browser, s
         viewer.press("x")
         viewer.frame.click(".card[data-trial=b] .tick")
         viewer.frame.click(".tray .primary")
-        viewer.wait(f"{SHOWN} === 'best,best'")  # no seed is common to the clips of the chosen key
-        assert "there are clips of equal seeds" in viewer.all(".compare-view .heading-title p")[0]
-        assert viewer.all("[aria-label=Seed] button") == ["seed 5 (worst, best)", "seed 7 (first)", "any seed"]
+        viewer.wait(f"{SHOWN} === 'first,first'")  # no seed is common to the clips of the chosen key
+        assert "same evaluation seed, 7" in viewer.all(".compare-view .heading-title p")[0]
+        assert viewer.all("[aria-label=Seed] button") == ["seed 7 (first)", "seed 5 (worst, best)", "any seed"]
         viewer.frame.select_option("[aria-label=Clip]", label="worst")
         viewer.wait(f"{SHOWN} === 'worst,worst'")
         assert "same evaluation seed, 5" in viewer.all(".compare-view .heading-title p")[0]
         viewer.frame.select_option("[aria-label=Clip]", label="best")
         viewer.wait(f"{SHOWN} === 'best,best'")
+        assert "there are clips of equal seeds" in viewer.all(".compare-view .heading-title p")[0]
+        viewer.wait("document.querySelector('.inside .muted')?.innerText.startsWith('A first difference needs')")
+        assert viewer.all(".inside .primary, .mark.difference") == []
         viewer.frame.click("text=seed 7")
         viewer.wait(f"{SHOWN} === 'first,first'")
         assert viewer.all(".side-key") == ["first", "first"]
@@ -157,14 +160,15 @@ def test_a_gallery_in_a_folder_shows_the_filmstrip_that_it_may_not_save(browser,
 
 @pytest.fixture(scope="module")
 def trained(tmp_path_factory):
-    """A trial with clips at two steps, and two episodes that have tapes and no clips."""
+    """A trial with clips at two steps, and four episodes that have tapes and no clips: two begin as no other does."""
     experiment = tmp_path_factory.mktemp("trained") / "exp"
     folder = write_trial(experiment / "t", 1)
     store = StoredTrial.in_folder(folder)
-    clips = [taped_clip(level, episode_return=level) for level in (1, 2)]
-    episodes = tuple(EpisodeData(one.episode, tape=one.tape, recipe=one.recipe.hash) for one in clips)
-    recipes = {one.recipe.hash: one.recipe.content for one in clips}
-    store.add(EpisodeBatch(episodes, recipes=recipes), "evaluation", "tapes/data", 30)
+    for step, drawn in ((30, False), (40, True)):
+        clips = [taped_clip(level, episode_return=level, drawn=drawn) for level in (1, 2)]
+        episodes = tuple(EpisodeData(one.episode, tape=one.tape, recipe=one.recipe.hash) for one in clips)
+        recipes = {one.recipe.hash: one.recipe.content for one in clips}
+        store.add(EpisodeBatch(episodes, recipes=recipes), "evaluation", "tapes/data", step)
     store.finish()
     return experiment
 
@@ -203,12 +207,23 @@ def test_two_steps_and_two_kinds_of_clips_of_one_trial_are_compared(browser, tra
         assert "step 20" in viewer.all(".tray .chip")[0]
 
 
+def compare_episodes(viewer):
+    viewer.wait("document.querySelectorAll('.clip-cell .tick').length === 2")
+    for number in (0, 1):
+        viewer.frame.click(f".clip-cell .tick >> nth={number}")
+    viewer.frame.click(".tray .primary")
+
+
 def test_two_episodes_with_tapes_are_compared_and_played_on_a_click(browser, trained, tmp_path):
-    with opened(browser, trained, tmp_path, "view=episodes&where=step%3D30&order=episode_return") as viewer:
-        viewer.wait("document.querySelectorAll('.clip-cell .tick').length === 2")
-        for number in (0, 1):
-            viewer.frame.click(f".clip-cell .tick >> nth={number}")
-        viewer.frame.click(".tray .primary")
+    with opened(browser, trained, tmp_path, "view=episodes&where=step%3D40") as viewer:
+        compare_episodes(viewer)  # they have one seed, which their env ignores
+        viewer.wait(
+            "document.querySelector('.heading-title p').innerText.endsWith('begin differently: the env ignores it.')"
+        )
+        assert viewer.all(".inside .primary, .mark.difference") == []
+        viewer.open(viewer.url, "view=episodes&where=step%3D30&order=episode_return")
+        compare_episodes(viewer)
+        viewer.wait("document.querySelector('.inside .primary')?.innerText.endsWith('First difference: step 1')")
         viewer.wait("document.querySelectorAll('.tape-play').length === 2")
         viewer.wait("document.querySelectorAll('.overlaid .u-over').length === 2")  # before anything is played
         assert viewer.all(".overlaid figcaption") == ["return so far", "reward"]

@@ -29,13 +29,19 @@ def decisive_seeds(scores: Mapping[int, tuple[float, float]]) -> list[int]:
 
 
 def differs_at(*episodes: TapedEpisode | None) -> int | None:
-    """Return the first step at which two episodes differ; None if there are not two, or a tape cannot be read."""
+    """Return the first step at which two episodes differ, 0 if they begin differently.
+
+    It is None if there are not two, or if a tape cannot be read.
+    """
     try:
         tapes = [Tape.unpacked(episode.tape()) for episode in episodes if episode is not None]
     except (OSError, ValueError) as error:
         logger.warning("tune_media: where two episodes begin to differ is not known: %s", error_text(error))
         return None
-    return first_difference(*tapes) if len(tapes) == 2 else None
+    if len(tapes) != 2:
+        return None
+    ours, theirs = tapes
+    return first_difference(ours, theirs) if ours.checks[0] == theirs.checks[0] else 0
 
 
 def first_difference(ours: Tape, theirs: Tape) -> int:

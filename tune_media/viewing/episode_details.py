@@ -33,11 +33,12 @@ _PARTS = ("series", "every", "values", "metrics", "actions")
 def episode_details(trial: TrialFiles, line: Line, *, with_steps: bool = True) -> dict[str, Any]:
     """Return everything known of a clip's episode.
 
-    It is ``record`` (the index line), ``series`` (lists of numbers by name; the rewards are among them), ``every`` (the
-    stride of thinned series), ``values``, ``metrics``, ``actions`` (of an episode that has a tape, lists of numbers by
-    name, one a step), ``steps`` (columns by name, row t belongs to frame t) and ``steps_note``.
+    It is ``record`` (the index line), ``start`` (the checksum of its reset; None without a tape), ``series`` (lists of
+    numbers by name; the rewards are among them), ``every`` (the stride of thinned series), ``values``, ``metrics``,
+    ``actions`` (of an episode that has a tape, lists of numbers by name, one a step), ``steps`` (columns by name, row t
+    belongs to frame t) and ``steps_note``.
     """
-    details: dict[str, Any] = {"record": strict_json.finite(line), **{name: {} for name in _PARTS}}
+    details: dict[str, Any] = {"record": strict_json.finite(line), "start": None, **{name: {} for name in _PARTS}}
     episode = line.get("episode_id")
     if not isinstance(episode, str):
         return details
@@ -59,7 +60,7 @@ def taped_details(trial: TrialFiles, report: str, episode: str) -> dict[str, Any
     record = _read(_record, trial, episode_files.parquet_name(report), episode)
     if not record:
         return None
-    details = {"record": record, **{name: {} for name in _PARTS}}
+    details = {"record": record, "start": None, **{name: {} for name in _PARTS}}
     row = _read(_from_parquet, trial, report, episode)
     return details | row | _read(_steps, trial, episode_files.steps_name(report), episode)
 
@@ -117,7 +118,7 @@ def _from_parquet(filesystem: pyarrow.fs.FileSystem, path: str, episode: str) ->
             logger.info("tune_media: the steps of a tape are not shown: %s", error_text(error))
         else:
             rewards = tape.rewards.tolist() if tape.rewards else rewards
-            found["actions"] = _numbers_of(tape.actions)
+            found |= {"actions": _numbers_of(tape.actions), "start": tape.checks[0] if len(tape.checks) else None}
     if rewards:
         found["series"] = {_REWARD: strict_json.finite(rewards[:_MAX_NUMBERS])} | found["series"]
     return found

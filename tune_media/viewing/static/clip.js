@@ -37,16 +37,11 @@
       if (before.clip.url !== clip.url) this.load(); // the same clip, read again, keeps its frame
     }
 
-    async load() {
+    load() {
       const { app, clip } = this.props;
       this.setState({ details: null, problem: null, frame: 0 });
-      if (clip.tape) return;
-      try {
-        const details = await app.source.clip(clip);
-        if (clip.url === this.props.clip.url) this.setState({ details });
-      } catch (error) {
-        if (clip.url === this.props.clip.url) this.setState({ problem: error.message });
-      }
+      const isShown = () => clip.url === this.props.clip.url;
+      if (!clip.tape) tm.ui.readInto(this, "details", app.source.clip(clip), isShown);
     }
 
     showFrame(frame) {

@@ -5,13 +5,13 @@
 
   const { html, number, plural, lastPart, titleOf, captionOf, Player, Choice } = tm.ui;
   const { stepOf, lastStep, seriesOf, firstDifference, SO_FAR } = tm.steps;
-  const { seedOf, forkedAt } = tm.forks;
+  const { seedOf, startOf, forkedAt } = tm.forks;
   const model = tm.model;
   const MOST = 12;
   const MOST_STRIPS = 6;
   const SHOWN_SERIES = 2;
   const CHART_HEIGHT = 180;
-  const [ANY, AUTO] = ["any", ""];
+  const [ANY, AUTO, EQUAL] = ["any", "", "equal"]; // a seed that clips of the chosen key have in common; of any key
 
   const tickedOf = (app) => model.listed(app.state.ticked);
   const textOf = (trial, path, label) => [trial.name, path, label].filter(Boolean).join("\t");
@@ -48,13 +48,13 @@
   }
 
   function open(app) {
-    if (tickedOf(app).length > 1) show(app, []);
+    if (tickedOf(app).length > 1) show(app, [], EQUAL);
     else app.toast("Tick two or more trials or clips to compare them (x ticks the one that has the focus)");
   }
 
   /** Compare trials, [trial], or clips, [trial, path] or [trial, path, label], and tick none; if none, the ticked. */
-  function show(app, picks) {
-    app.go({ view: "compare", trial: "", clip: "", seed: AUTO,
+  function show(app, picks, seed = AUTO) {
+    app.go({ view: "compare", trial: "", clip: "", seed,
       compared: picks.map((pick) => textOf(...pick)).join("\n") });
   }
 
@@ -65,22 +65,14 @@
     app.set({ [name]: left, ...(left ? {} : { view: "grid" }) });
   }
 
-  /** The box on a card. The card itself is the stop of the Tab key, and x ticks it. */
-  function Tick({ app, trial }) {
-    return html`<label class="tick" title="Compare (x)">
-      <input type="checkbox" tabindex="-1" checked=${isTicked(app, trial)} onChange=${() => toggle(app, trial.name)}
-        aria-label=${`Compare ${titleOf(trial)}`} /></label>`;
-  }
-
-  /** The box on a clip of a trial, or on an episode in the table. */
-  function ClipBox({ app, trial, path, label, isStop = true }) {
-    const text = textOf(trial, path);
-    return html`<label class="tick" title="Compare (x)">
-      <input type="checkbox" tabindex=${isStop ? 0 : -1} checked=${tickedOf(app).includes(text)}
-        onChange=${() => toggle(app, text)} aria-label=${`Compare ${label}`} /></label>`;
-  }
-
   const isTicked = (app, trial, path) => tickedOf(app).includes(textOf(trial, path));
+
+  /** The box of a trial, or a clip. A card is itself the stop of the Tab key; x ticks what has the focus. */
+  function Tick({ app, trial, path, label = titleOf(trial), isStop }) {
+    return html`<label class="tick" title="Compare (x)">
+      <input type="checkbox" tabindex=${isStop ? 0 : -1} checked=${isTicked(app, trial, path)}
+        onChange=${() => toggle(app, textOf(trial, path))} aria-label=${`Compare ${label}`} /></label>`;
+  }
 
   /** Under a trial's clips: its first and last clip, and at the chosen step its clips of each kind. */
   function OfTrial({ app, trial, clips, chosen }) {
@@ -127,8 +119,8 @@
 
   /** The button of the clip's view that ticks it. */
   function ClipTick({ app, clip }) {
-    const text = textOf(clip.trial, clip.path);
-    return html`<button aria-pressed=${tickedOf(app).includes(text)} onClick=${() => toggle(app, text)}
+    return html`<button aria-pressed=${isTicked(app, clip.trial, clip.path)}
+      onClick=${() => toggle(app, textOf(clip.trial, clip.path))}
       title="Tick this clip, and then others, to compare them (x)">Compare …</button>`;
   }
 
@@ -174,8 +166,8 @@
 
   /**
    * Return the clip of each pick: {rows: [{trial, path, text, clip}], without, seeds: [{seed, name}], seed}. If the
-   * clips of the chosen key and the ticked clips have a seed in common, each pick shows its clip of that seed. Seeds
-   * that only clips of other keys have in common are offered.
+   * clips of the chosen key and the ticked clips have a seed in common, each pick shows its clip of that seed; of
+   * trials, a comparison may begin with one that only clips of other keys have in common, if possible of one key.
    */
   function rowsOf(app) {
     const { state } = app;
@@ -187,12 +179,15 @@
     const wish = (seed) => some.map(({ clips, own }) => own.find((clip) => seedOf(clip) === seed)
       || clips.find((clip) => seedOf(clip) === seed));
     const own = commonSeeds(some.map((one) => one.own));
+    const keysOf = (seed) => [...new Set(wish(seed).map(({ key }) => tm.app.keyLabel(key)))];
     const others = commonSeeds(some.map(({ clips }) => clips))
-      .filter((seed) => !own.includes(seed) && new Set(wish(seed)).size === some.length);
-    const keysOf = (seed) => [...new Set(wish(seed).map(({ key }) => tm.app.keyLabel(key)))].join(", ");
+      .filter((seed) => !own.includes(seed) && new Set(wish(seed)).size === some.length)
+      .sort((a, b) => keysOf(a).length - keysOf(b).length);
     const seeds = [...own.map((seed) => ({ seed, name: `seed ${seed}` })),
-      ...others.map((seed) => ({ seed, name: `seed ${seed} (${keysOf(seed)})` }))];
-    const wanted = state.seed === AUTO ? own[0] : seeds.find(({ seed }) => String(seed) === state.seed)?.seed;
+      ...others.map((seed) => ({ seed, name: `seed ${seed} (${keysOf(seed).join(", ")})` }))];
+    const isOfTrials = some.every(({ path }) => !path);
+    const wanted = state.seed === EQUAL && isOfTrials ? seeds[0]?.seed : [AUTO, EQUAL].includes(state.seed) ? own[0]
+      : seeds.find(({ seed }) => String(seed) === state.seed)?.seed;
     const clips = wanted == null ? some.map((one) => one.clips[0]) : wish(wanted);
     return { rows: some.map(({ trial, path, text }, at) => ({ trial, path, text, clip: clips[at] })),
       without: all.filter((one) => !one.clips.length), seeds, seed: wanted ?? null };
@@ -271,7 +266,10 @@
         const own = series.find((other) => other.name === name);
         return own ? [{ label: rows[at].label, color: rows[at].color, x: own.x, y: own.y }] : [];
       })) }));
-      const difference = isRead && rows.length > 1 ? firstDifference(episodes) : null;
+      const starts = rows.map(({ clip }) => startOf(clip, this.detailsOf(clip)));
+      const isOneStart = starts.every((start) => start != null && start === starts[0]);
+      const areTold = starts.every(Number.isFinite); // by tapes
+      const difference = isRead && isOneStart && rows.length > 1 ? firstDifference(episodes) : null;
       const ends = rows.map(({ clip, color, label }) => ({ step: lastStep(clip), kind: "end", color,
         text: `${label}: ${endOf(this.detailsOf(clip)?.record)}` }));
       const forks = rows.flatMap(({ clip, color }) => tm.forks.forkMoments(clip)
@@ -282,7 +280,8 @@
         moments.unshift({ step: difference.step, kind: "difference", text, isSaid: true });
       }
       const strips = rows.filter(({ clip }) => (rows.length > MOST_STRIPS ? clip === this.master : !clip.isUnplayed));
-      return { names, shown, charts, difference, isRead, hasSteps: episodes.some(({ series }) => series.length),
+      return { names, shown, charts, difference, isRead, isOneStart, areTold,
+        hasSteps: episodes.some(({ series }) => series.length),
         hasActions: episodes.every(({ series }) => series.some(({ role }) => role === "action")),
         moments: moments.sort((a, b) => a.step - b.step), strips };
     }
@@ -302,7 +301,7 @@
         <header class="heading"><button onClick=${() => app.up()} title="Back (Esc)">← ${app.above}</button>
           <div class="heading-title">
             <h2 tabindex="-1">Compare ${plural(rows.length, rows.some(({ path }) => path) ? "clip" : "trial")}</h2>
-            <p class="muted">${seedText(rows, seeds, seed)}</p></div>
+            <p class="muted">${seedText(rows, seeds, seed, laid.areTold && !laid.isOneStart)}</p></div>
           ${seeds.length > 0 && html`<${Choice} label="Seed" values=${[...seeds.map((one) => String(one.seed)), ANY]}
             value=${seed == null ? ANY : String(seed)}
             names=${(value) => seeds.find((one) => String(one.seed) === value)?.name || "any seed"}
@@ -344,9 +343,11 @@
                 ◆ First difference: step ${number(laid.difference.step)}</button>${" "}
               <span class="muted">${differenceText(laid.difference)}</span>`}
             ${laid.isRead && laid.hasSteps && !laid.difference && rows.length > 1 && html`<span class="muted">
-              ${laid.names.length ? "No value that they have in common differs, as long as both go on."
+              ${!laid.isOneStart ? "A first difference needs episodes that are known to begin alike."
+                : laid.names.length ? "No value that they have in common differs, as long as both go on."
                 : "They have no recorded values in common."}
-              ${!laid.hasActions && " To see where actions differ, record with trajectories=True."}</span>`}
+              ${laid.isOneStart && !laid.hasActions
+                && " To see where actions differ, record with trajectories=True."}</span>`}
             ${strips.length > 0 && html`<button class="save" title="Save the filmstrips as a picture"
               onClick=${() => tm.timeline.savePicture(app, this.base, strips, "compare")}>
               Filmstrips as PNG</button>`}</div>
@@ -396,9 +397,11 @@
     return labels.map((label) => label || titleOf(rows[0].trial)); // one clip of one trial is left
   }
 
-  function seedText(rows, seeds, seed) {
+  function seedText(rows, seeds, seed, isOther) {
     const isOfOne = new Set(rows.map(({ trial }) => trial)).size < 2;
-    if (seed != null) return `All play the same evaluation seed, ${seed}: what differs is the policy.`;
+    if (seed != null) return isOther
+      ? `All have the seed ${seed}, and yet begin differently: the env ignores it.`
+      : `All play the same evaluation seed, ${seed}: what differs is the policy.`;
     if (seeds.length) return `Each ${isOfOne ? "" : "trial "}shows its own clip; there are clips of equal seeds, too.`;
     if (rows.some(({ trial }) => forkedAt(trial) != null)) {
       const isSame = new Set(rows.map(({ trial }) => trial.fork?.from)).size === 1;
@@ -412,6 +415,6 @@
       "keep=\"first\" with seeded evaluations, or tune-media evaluate, gives such clips.";
   }
 
-  tm.compare = { CompareView, Tick, ClipBox, ClipTick, OfTrial, BestAndWorst, kindsOf, show, Tray, isTicked,
-    toggleFocused, open, rowsOf, picksOf, isFixed, tickedOf };
+  tm.compare = { CompareView, Tick, ClipTick, OfTrial, BestAndWorst, kindsOf, show, Tray, isTicked, toggleFocused,
+    open, rowsOf, picksOf, isFixed };
 })((window.tuneMedia = window.tuneMedia || {}));

@@ -36,15 +36,10 @@
       if (before.trial.name !== this.props.trial.name) this.load();
     }
 
-    async load() {
+    load() {
       const { app, trial } = this.props;
       this.setState({ config: null, problem: null });
-      try {
-        const config = await app.source.config(trial);
-        if (trial.name === this.props.trial.name) this.setState({ config });
-      } catch (error) {
-        if (trial.name === this.props.trial.name) this.setState({ problem: error.message });
-      }
+      tm.ui.readInto(this, "config", app.source.config(trial), () => trial.name === this.props.trial.name);
     }
 
     render({ app, trial }, { config, problem, text }) {

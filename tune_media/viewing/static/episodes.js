@@ -162,8 +162,8 @@
         onClick=${() => app.go({ view: "clip", trial, clip })}>▶</button>`
         : tape ? html`<${tm.tape.PlayTape} app=${app} trial=${trial} report=${tape} episode=${episode} />`
           : html`<span class="muted">–</span>`}
-        ${own && path && html`<${tm.compare.ClipBox} app=${app} trial=${own} path=${path}
-          label=${`episode ${episode}`} />`}</td>
+        ${own && path && html`<${tm.compare.Tick} app=${app} trial=${own} path=${path}
+          label=${`episode ${episode}`} isStop />`}</td>
       ${columns.map(({ name, at }) => html`<td class=${name === "note" ? "note" : undefined}
         title=${TITLED.has(name) ? row[at] : undefined}>${text(row[at], name)}</td>`)}</tr>`;
   }

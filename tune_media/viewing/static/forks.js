@@ -11,11 +11,14 @@
   /** The seed of a clip's episode. A continuation has none: it has a number, and the world of its original. */
   const seedOf = (clip) => (forkedAt(clip.trial) == null ? clip.seed : null);
 
+  /** Return what an episode began with: the checksum of its reset, or without a tape its seed; null if not known. */
+  const startOf = (clip, details) => details?.start ?? (seedOf(clip) == null ? null : `seed ${clip.seed}`);
+
   /** Return the moment at which a clip's episode was forked, as a list. */
   function forkMoments(clip) {
     const step = forkedAt(clip.trial);
     return step == null ? [] : [{ step, kind: "fork", text: "forked here" }];
   }
 
-  tm.forks = { forkedAt, titleOf, seedOf, forkMoments };
+  tm.forks = { forkedAt, titleOf, seedOf, startOf, forkMoments };
 })((window.tuneMedia = window.tuneMedia || {}));

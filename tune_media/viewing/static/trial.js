@@ -35,15 +35,10 @@
       if (before.app.state !== this.props.app.state || before.trial !== this.props.trial) this.follow();
     }
 
-    async load() {
+    load() {
       const { app, trial } = this.props;
       this.metricsAt = app.data.metricsAt;
-      try {
-        const curves = await app.source.trial(trial);
-        if (trial === this.props.trial) this.setState({ curves, problem: null });
-      } catch (error) {
-        this.setState({ curves: null, problem: error.message });
-      }
+      tm.ui.readInto(this, "curves", app.source.trial(trial), () => trial === this.props.trial);
     }
 
     /** Bring the chosen clip into view. */
@@ -99,8 +94,7 @@
         ${app.hasClips && html`<div class="strip" aria-label="Clips from first to last" role="list" tabindex="0">
           ${clips.map((clip) => html`<div class=${`film${tm.compare.isTicked(app, trial, clip.path) ? " ticked" : ""}`}
             role="listitem" key=${clip.path} aria-current=${clip === chosen} data-clip=${clip.path}>
-            <${tm.compare.ClipBox} app=${app} trial=${trial} path=${clip.path}
-              label=${`the clip of ${placeOf(clip)}`} isStop=${false} />
+            <${tm.compare.Tick} app=${app} trial=${trial} path=${clip.path} label=${`the clip of ${placeOf(clip)}`} />
             <${Player} clip=${clip} group=${app.group} label=${captionOf(clip)}
               onOpen=${() => app.open(trial, clip)} />
             <button class="film-facts" onClick=${() => app.open(trial, clip)}>

@@ -230,7 +230,7 @@
       const onKey = (event) => {
         if (event.target === event.currentTarget && event.key === "Enter") open();
       };
-      const isTicked = tm.compare.tickedOf(app).includes(trial.name);
+      const isTicked = tm.compare.isTicked(app, trial);
       return html`<article class=${`card${kind}${ribbon ? " winner" : ""}${isTicked ? " ticked" : ""}`} tabindex="0"
         onKeyDown=${onKey} onfocusin=${() => app.group.choose(this.base.querySelector("video"))}
         data-trial=${trial.name} aria-label=${label}>
@@ -305,6 +305,13 @@
     return html`<th scope="col" class=${isNumber ? "number" : undefined} aria-sort=${order}>
       <button onClick=${onClick} title=${title}>${label}
         ${order ? (order === "descending" ? " ↓" : " ↑") : ""}</button></th>`;
+  }
+
+  /** Read something into a view's state, under a name, or the problem; not if `isShown` says that it came too late. */
+  async function readInto(view, name, reading, isShown) {
+    const found = await reading.then((value) => ({ [name]: value, problem: null }),
+      (error) => ({ [name]: null, problem: error.message }));
+    if (isShown()) view.setState(found);
   }
 
   /** Save a Blob as a file of the user's. */
@@ -394,6 +401,6 @@
   }
 
   tm.ui = { html, isCalm, cardOf, Dialog, Checks, Picker, PeekClip, number, plural, lastPart, titleOf, fitting, placeOf,
-    captionOf, downloadName, Player, Card, BestClip, Sparkline, Choice, SortHead, save, sight, firstPicture, allLoad,
-    FEW_PIXELS };
+    captionOf, downloadName, Player, Card, BestClip, Sparkline, Choice, SortHead, readInto, save, sight, firstPicture,
+    allLoad, FEW_PIXELS };
 })((window.tuneMedia = window.tuneMedia || {}));
