@@ -188,6 +188,18 @@ def test_a_clip_that_is_deleted_while_it_is_watched_stays_and_its_link_says_so(b
         viewer.wait("document.querySelector('.stage video')?.readyState >= 2")
 
 
+@pytest.mark.parametrize(
+    ("support", "told"), [("", "cannot decode H.264: Firefox"), ("maybe", "may have been deleted")]
+)
+def test_a_clip_that_does_not_play_says_whether_the_browser_lacks_its_codec(browser, tmp_path, support, told):
+    for clip in write_trial(tmp_path / "exp" / "a", 0).rglob("*.mp4"):
+        clip.write_bytes(b"no clip")  # what no browser can decode
+    with served("watch", tmp_path / "exp", tmp_path) as url, viewer_page(browser, "watch") as viewer:
+        viewer.page.add_init_script(f"HTMLMediaElement.prototype.canPlayType = () => '{support}'")
+        viewer.open(url)
+        viewer.wait("(told) => document.querySelector('.card .failed')?.innerText.includes(told)", told)
+
+
 RETURNS = {0.1: [10, 12, 11, 30], 0.2: [20, 21, 19, 22]}  # the best run is of the worse configuration
 
 

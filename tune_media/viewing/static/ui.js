@@ -13,6 +13,10 @@
   const MANY_NAMES = 15; // from which on one searches
   const FIRST_MS = 500; // after this long, the others no longer wait for it
   const SAVED_AFTER_MS = 1000; // the browser has read what it saves
+  const GONE = "The file could not be loaded. It may have been deleted, or be damaged.";
+  const H264 = 'video/mp4; codecs="avc1.42E01E"'; // browsers tell of a codec that they lack as of a file that is gone
+  const NO_H264 =
+    "This browser cannot decode H.264: Firefox on Linux needs ffmpeg (apt install ffmpeg); Chrome, Edge and Safari can.";
 
   let scrolledAt = -Infinity;
   addEventListener("scroll", () => { scrolledAt = performance.now(); }, { capture: true, passive: true });
@@ -124,7 +128,7 @@
 
   /** A clip or a picture that is loaded only while it is on the screen, and plays with its group. */
   class Player extends Component {
-    state = { failed: false };
+    state = { failed: "" };
 
     componentDidMount() {
       this.shown = null;
@@ -172,8 +176,9 @@
       if (!element) return;
       element.src = clip.url;
       if (element.tagName !== "VIDEO") return;
-      element.onerror = () => this.shown === clip && this.setState({ failed: true });
-      if (this.state.failed) this.setState({ failed: false });
+      const why = clip.suffix === ".mp4" && !element.canPlayType(H264) ? NO_H264 : GONE;
+      element.onerror = () => this.shown === clip && this.setState({ failed: why });
+      if (this.state.failed) this.setState({ failed: "" });
       this.props.group.add(element, clip);
     }
 
@@ -196,7 +201,7 @@
         style=${{ aspectRatio: ratioOf(clip) }} onClick=${onOpen}
         onPointerEnter=${() => this.props.group.choose(this.base.querySelector("video"))}>
         ${picture}
-        ${failed && html`<p class="failed">The file could not be loaded. It may have been deleted.</p>`}
+        ${failed && html`<p class="failed">${failed}</p>`}
       </div>`;
     }
   }
