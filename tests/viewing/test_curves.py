@@ -115,7 +115,9 @@ def test_the_figure_names_each_configuration_and_says_what_a_line_is(sweep, tmp_
     assert "Interquartile mean over 15 runs, with its 95 % interval" in figure_text(tmp_path / "rate.svg")
 
 
-def test_no_name_is_cut_or_covers_another(tmp_path, monkeypatch):
+@pytest.fixture
+def many(tmp_path, monkeypatch):
+    """30 configurations, their figure, and the options with which it is saved."""
     for number in range(30):  # all end at one value
         params = {"lr": number, "a_hyperparameter_with_a_long_name": f"a value ${number}_that$ is long, too"}
         write_run(tmp_path / "exp" / f"t{number}", params, [(1, 0.0), (2, 5.0)])
@@ -124,13 +126,37 @@ def test_no_name_is_cut_or_covers_another(tmp_path, monkeypatch):
 
     monkeypatch.setattr(Figure, "savefig", lambda self, path, **options: drawn.append((self, options)))
     write_figure(tm.load(tmp_path / "exp"), tmp_path / "x.png")
-    ((figure, options),) = drawn
+    return tmp_path / "exp", *drawn[0]
+
+
+def test_no_name_is_cut_or_covers_another(many):
+    _, figure, options = many
     names = [text for text in figure.axes[0].texts if text.get_text()]
     boxes = sorted((text.get_window_extent() for text in names), key=lambda box: box.y0)
     assert len(boxes) == 30
     assert all(above.y0 >= below.y1 - 1 for below, above in itertools.pairwise(boxes))
     assert options["bbox_inches"] == "tight"
-    assert len({(line.get_color(), str(line._dash_pattern)) for line in figure.axes[0].lines}) > 20
+
+
+def test_figure_and_page_have_the_same_colors_and_no_two_lines_look_alike(browser, many, tmp_path):
+    experiment, figure, _ = many
+    lines = [line for line in figure.axes[0].lines if line.get_linewidth() > 1]
+    assert len({(line.get_color(), str(line._dash_pattern)) for line in lines}) == 30
+    colors = {re.search(r"lr (\d+)", text.get_text())[1]: None for text in figure.axes[0].texts}
+    colors |= dict(zip(colors, (line.get_color() for line in lines), strict=True))
+    with opened(browser, experiment, tmp_path) as viewer:
+        viewer.wait("tuneMedia.app.instance.judged && document.querySelector('.curves .u-over')")
+        page = viewer.frame.evaluate("tuneMedia.app.instance.judged.all.map(({ params, color }) => [params.lr, color])")
+        assert {str(lr): color for lr, color in page} == colors
+        same = [lr for lr, color in colors.items() if color == colors["0"]]
+        assert len(same) == 2
+        viewer.frame.evaluate("""() => { window.uPlot = class extends uPlot {
+            constructor(options, ...more) { super(options, ...more); window.made = options.series.slice(1); }
+        }; }""")
+        viewer.frame.fill(".filter", " OR ".join(f"lr={lr}" for lr in same))
+        viewer.wait("window.made?.length === 2")
+        first, second = viewer.frame.evaluate("made.map(({ stroke, dash }) => [stroke(), dash.join()])")
+        assert first[0] == second[0] == colors["0"] and first[1] != second[1]
 
 
 def test_a_mean_ends_where_its_first_run_ends_and_the_command_says_so(tmp_path):

@@ -166,6 +166,8 @@ def test_wide_intervals_leave_room_for_the_dots_and_do_not_look_like_four_number
         assert viewer.all(".card.configuration .ends")[0] == "[-1102, 1312]"
         first, second = viewer.all(".card.configuration .swatch", "e.style.background")
         assert (first, second) == ("rgb(66, 105, 208)", "rgb(224, 139, 29)")  # not those of the first trial of each
+        dots = viewer.all(".verdict-row .dot circle", "getComputedStyle(e).fill")
+        assert sorted(dots) == sorted([first, first, second, second])
         assert viewer.errors == []
 
 

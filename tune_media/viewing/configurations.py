@@ -32,6 +32,7 @@ class Configuration:
         params: The hyperparameters that tell it from the others.
         trials: The numbers of its trials.
         only: The number in Tune's id of its only trial, if others may have the same hyperparameters; None: none has.
+        place: Its place among all, in the order of their first trials.
 
     >>> Configuration({"lr": 0.1}, [0, 2]).title, Configuration({"lr": 0.1}, [2], 3).title
     ('lr 0.1', 'lr 0.1 (trial 3)')
@@ -40,6 +41,7 @@ class Configuration:
     params: Mapping[str, Any]
     trials: Sequence[int]
     only: int | None = None
+    place: int = 0
 
     @property
     def title(self) -> str:
@@ -180,8 +182,8 @@ def configurations(
     for number, config in enumerate(params):
         groups.setdefault(tuple(comparable(setting_of(config, name)) for name in names), []).append(number)
     return [
-        Configuration({name: setting_of(params[trials[0]], name) for name in names}, trials)
-        for trials in groups.values()
+        Configuration({name: setting_of(params[trials[0]], name) for name in names}, trials, place=place)
+        for place, trials in enumerate(groups.values())
     ]
 
 

@@ -16,14 +16,12 @@ from tune_media.viewing.comparison import metric_named, scores_by
 from tune_media.viewing.configurations import Configuration, titles
 from tune_media.viewing.curves import Curves, MeanCurve
 from tune_media.viewing.inference import Estimate
+from tune_media.viewing.looks import looks
 
 if TYPE_CHECKING:
     from tune_media.viewing.catalog import Catalog
 
 FORMATS = (".pdf", ".png", ".svg")
-_COLORS = ("#0072b2", "#d55e00", "#009e73", "#cc79a7", "#e69f00", "#56b4e9", "#000000")
-"""Those of Okabe and Ito, which the colour-blind tell apart, without yellow, which is too pale for a line."""
-_STYLES: tuple[Any, ...] = ("-", (0, (5, 2)), (0, (1, 1.2)), (0, (5, 1.5, 1, 1.5)))
 _WIDTH, _HEIGHT = 6.0, 3.8  # inches, without the names
 TEXT = 9  # points
 _NAME_HEIGHT = 12  # points from a name to the next one
@@ -128,8 +126,8 @@ def _draw(figure: Any, lines: Sequence[MeanCurve], label: str, title: str) -> No
     axes.set_xlabel("step", color=INK)
     axes.set_ylabel(label, color=INK, parse_math=False)
     axes.set_title(title, loc="left", fontsize=TEXT, color=INK)
-    looks = [(_COLORS[rank % len(_COLORS)], _STYLES[rank // len(_COLORS) % len(_STYLES)]) for rank in range(len(lines))]
-    for rank, (line, (color, style)) in enumerate(zip(lines, looks, strict=True)):
+    styles = looks([line.configuration.place for line in lines])
+    for rank, (line, (color, style)) in enumerate(zip(lines, styles, strict=True)):
         above = 3 + len(lines) - rank  # the best one is drawn last
         look = {"color": color, "ls": style, "lw": 1.6, "marker": "o", "ms": 3, "markevery": [-1], "clip_on": False}
         axes.plot(line.step, [mean.value for mean in line.mean], zorder=above, **look)
@@ -142,7 +140,7 @@ def _draw(figure: Any, lines: Sequence[MeanCurve], label: str, title: str) -> No
     height = axes.get_window_extent().height * 72 / figure.dpi  # points
     ends = [axes.transLimits.transform((0, line.mean[-1].value))[1] * height for line in lines]
     names = titles([line.configuration for line in lines])
-    for name, place, line, (color, style) in zip(names, spread(ends, _NAME_HEIGHT, height), lines, looks, strict=True):
+    for name, place, line, (color, style) in zip(names, spread(ends, _NAME_HEIGHT, height), lines, styles, strict=True):
         end = axes.transLimits.transform((line.step[-1], line.mean[-1].value))
         ways = [end[0], _NAMES_AT - 0.01], [end[1], place / height]
         axes.plot(*ways, color=color, ls=style, lw=0.8, alpha=0.6, transform=axes.transAxes, clip_on=False)

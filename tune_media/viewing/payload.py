@@ -38,6 +38,7 @@ from tune_media.viewing.comparison import (
 )
 from tune_media.viewing.importance import by_importance
 from tune_media.viewing.inference import Estimate
+from tune_media.viewing.looks import COLORS
 
 _OF_GATE = re.compile(r"(base|candidate)(_.*)?", re.DOTALL)  # the folders of its episodes
 _MAX_PARAMS = 40
@@ -72,6 +73,7 @@ def index_payload(
         "gate": gate_of(trials),
         "params": params,
         "returns": score.RETURNS,
+        "colors": COLORS,
         "trials": [
             {
                 "id": trial.id,
@@ -288,6 +290,7 @@ def configurations_payload(
         "configurations": [
             {
                 "params": param.all(entry.configuration.params),
+                "place": entry.configuration.place,
                 "trials": [trials[number].id for number in entry.configuration.trials],
                 "left_out": [trials[number].id for number in entry.left_out],
                 "n": entry.n,

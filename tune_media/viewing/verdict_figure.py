@@ -12,13 +12,14 @@ from tune_media.values.number import counted
 from tune_media.viewing import comparison, verdict_picture, wording
 from tune_media.viewing.configurations import FAILED, RUNNING, Judged, titles
 from tune_media.viewing.figure import INK, PALE, TEXT, Drawn, WrittenFigure, matplotlib_figure, metric_of
+from tune_media.viewing.looks import color_of
 
 if TYPE_CHECKING:
     from tune_media.viewing.catalog import Catalog
 
 _WIDTH, _ROW = 7.0, 0.3  # inches, without names and words
 _BAR = 0.34  # of a row
-_COLOR = "#2f7d6b"
+_BAR_COLOR = "#2f7d6b"
 _DIGITS = 3
 
 
@@ -33,7 +34,8 @@ def write_verdict(
     rows = verdict_picture.rows(ranking, catalog.statuses)[: verdict_picture.FIRST]
     with matplotlib_figure(_WIDTH, 0.7 + _ROW * len(rows), path) as figure:
         label = score.RETURNS.get(name) or name.rpartition("/")[2].replace("_", " ")
-        _draw(figure, rows, titles([entry.configuration for entry in ranking]), label)
+        colors = [color_of(entry.configuration.place) for entry in ranking[: len(rows)]]
+        _draw(figure, rows, titles([entry.configuration for entry in ranking]), label, colors)
     first = f"the first {len(rows)} of " if len(ranking) > len(rows) else ""
     sentence = f"The verdict on {first}{counted(len(ranking), 'configuration')} in {path}"
     return WrittenFigure(sentence, [], name, configurations)
@@ -44,7 +46,9 @@ def _drawn(entry: Judged) -> Drawn:
     return Drawn(entry.configuration, counting, entry.step, entry.mean if counting else None)
 
 
-def _draw(figure: Any, rows: Sequence[verdict_picture.Row], names: Sequence[str], label: str) -> None:
+def _draw(
+    figure: Any, rows: Sequence[verdict_picture.Row], names: Sequence[str], label: str, colors: Sequence[str]
+) -> None:
     of_scores, of_leads = verdict_picture.axes(rows)
     left, right = figure.subplots(1, 2, sharey=True, width_ratios=[5, 4])
     for axes, ends, title in ((left, of_scores, label), (right, of_leads or (0.0, 1.0), wording.AHEAD_BY)):
@@ -59,14 +63,14 @@ def _draw(figure: Any, rows: Sequence[verdict_picture.Row], names: Sequence[str]
     left.set_yticks(range(len(rows)), names[: len(rows)], parse_math=False)
     right.set_visible(of_leads is not None)
     right.axvline(0, color=INK, linewidth=0.8)
-    for place, row in enumerate(rows):
+    for place, (row, color) in enumerate(zip(rows, colors, strict=True)):
         _bar(left, place, row.mean.low, row.mean.high, 0.3)
         left.plot([row.mean.value], [place], "|", color=INK, ms=11, mew=1.6)
         _far(left, place, [run.score or 0.0 for run in row.runs.values()], of_scores)
         for run in row.runs.values():
             at = min(max(run.score or 0.0, of_scores[0]), of_scores[1])
-            face = "white" if run.status == RUNNING else _COLOR
-            left.plot([at], [place], "x" if run.status == FAILED else "o", color=_COLOR, ms=4, mfc=face)
+            face = "white" if run.status == RUNNING else color
+            left.plot([at], [place], "x" if run.status == FAILED else "o", color=color, ms=4, mfc=face)
         if row.lead:
             _bar(right, place, row.lead.low, row.lead.high, 0.3)
             half = row.lead.half_runs
@@ -88,4 +92,4 @@ def _far(axes: Any, place: int, scores: Sequence[float], ends: verdict_picture.E
 
 def _bar(axes: Any, place: int, low: float, high: float, alpha: float) -> None:
     if math.isfinite(low) and math.isfinite(high):
-        axes.barh([place], [high - low], _BAR, low, color=_COLOR, alpha=alpha, linewidth=0)
+        axes.barh([place], [high - low], _BAR, low, color=_BAR_COLOR, alpha=alpha, linewidth=0)

@@ -13,6 +13,9 @@
 
   const cssColor = (name) => getComputedStyle(document.documentElement).getPropertyValue(name).trim();
 
+  /** Return the dash of a line if so many before it have its color: in no chart two look alike. See looks.py, too. */
+  const dashOf = (before) => [[], [8, 4], [2, 3]][before] || [8, 3, ...new Array(before - 2).fill([2, 3]).flat()];
+
   /** Draw a vertical line at an x, over all that a chart shows. */
   function drawVertical(plot, value, color = "--accent") {
     const x = Math.round(plot.valToPos(value, "x", true));
@@ -160,9 +163,10 @@
         cursor: { drag: { setScale: false, x: false, y: false } },
         series: [
           { label: xLabel, value: (plot, value) => tm.ui.number(value) },
-          ...series.map((line) => ({
+          ...series.map((line, at) => ({
             label: line.label, stroke: line.color, fill: stacked ? line.color : undefined, width: 1.75, spanGaps: true,
-            dash: line.dash, ...(stacked ? { paths: () => null } : {}),
+            dash: line.dash ?? dashOf(series.slice(0, at).filter(({ color }) => color === line.color).length),
+            ...(stacked ? { paths: () => null } : {}),
             points: { show: stacked ? false : line.points ?? line.values.length < 2, size: 6, fill: line.color },
             value: (plot, value) => tm.ui.number(value),
           })),
@@ -200,5 +204,5 @@
     }
   }
 
-  tm.charts = { Plot, Chart, WHOLE, LABEL_RIGHT, cssColor, drawVertical };
+  tm.charts = { Plot, Chart, WHOLE, LABEL_RIGHT, cssColor, dashOf, drawVertical };
 })((window.tuneMedia = window.tuneMedia || {}));

@@ -17,11 +17,12 @@
     if (app.configurations) {
       return tm.configurations.configurationRows(app, rows).filter((one) => one.rank != null).map((one) => ({
         label: model.configurationTitle(one), trials: one.counting, typical: one.typical,
-        color: app.colorOf(one.trials[0], one.color), rank: one.rank,
+        color: app.colorOf(one.trials[0], one.color), rank: one.rank, place: one.place,
       }));
     }
     return [...shown].filter((trial) => trial.rank != null).map((trial) => ({
       label: tm.ui.titleOf(trial), trials: [trial], typical: trial, color: app.colorOf(trial), rank: trial.rank,
+      place: trial.number,
     }));
   }
 
@@ -120,7 +121,9 @@
         : line.isBest ? gold : at + 1 === this.focused ? line.color : grey);
       const strokeOf = (line, at) => () => (isIn(line) ? colorOf(line, at) : pale(colorOf(line, at)));
       const hidden = { stroke: "transparent", width: 0, points: { show: false }, spanGaps: true };
+      const before = ({ color, place }) => lines.filter((one) => one.color === color && one.place < place).length;
       const series = [{}, ...lines.map((line, at) => ({ stroke: strokeOf(line, at),
+        dash: isMany ? [] : tm.charts.dashOf(before(line)),
         width: isMany ? (line.isBest ? 3 : 1.25) : 2, spanGaps: true, points: { show: steps.length < 2, size: 6 } }))];
       const data = [steps, ...means];
       const runs = lines.flatMap(({ trials }) => trials).map(({ id }) => app.curves.of.get(id));

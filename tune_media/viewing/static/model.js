@@ -5,11 +5,6 @@
   const ABANDONED =
     "its driver was killed before Tune knew this trial, which started again under another id; not ranked";
 
-  const COLORS = [
-    "#4269d0", "#e08b1d", "#d2485c", "#3a9e92", "#3f9b57", "#a463c2", "#c2672b", "#6b8fd6", "#9c6b4e", "#7a828e",
-    "#1f8fb8", "#b3a125", "#c0569b", "#5f7f33", "#7d6be0", "#b5493a",
-  ];
-
   const SMALLER_IS_BETTER = /loss|error|cost|regret|violation/i;
   const CLIP_SCORE = "clip";
   const ALL_TRIALS = "all trials"; // a configuration without hyperparameters
@@ -23,6 +18,7 @@
   const LONG_TITLE = 27; // characters that a small card has room for
   const lastPart = (name) => name.split("/").pop();
   let changes = 0; // how often metrics came
+  const COLORS = []; // of trials and configurations, as the server has them: a figure has the same
   const labels = new Map(); // of the metrics that say how good a policy is, best first, as the server names them
 
   /** Return a function (parts, make) that returns what it made last until one of the parts is another. */
@@ -82,6 +78,7 @@
 
   /** Turn the server's index into trials with their clips. */
   function decode(payload) {
+    COLORS.splice(0, Infinity, ...payload.colors);
     const trials = payload.trials.map((trial, number) => ({
       ...trial, params: tm.filter.readAll(trial.params), number, color: COLORS[number % COLORS.length],
       groups: new Map(), metrics: byName(), clipCount: 0,
@@ -240,15 +237,13 @@
       const counting = own.filter((trial) => !leftOut.has(trial.id) && trial.score != null);
       const typical = model.byId.get(one.typical) || own[0];
       return {
-        ...one, rank: one.n ? place + 1 : null, id: one.trials.join(), names,
+        ...one, rank: one.n ? place + 1 : null, id: one.trials.join(), names, color: COLORS[one.place % COLORS.length],
         texts: names.map((name) => texts.get(name)[place]),
         trials: own, counting, leftOut: own.filter((trial) => leftOut.has(trial.id)), typical,
         runs: one.runs.map(([id, score, state, step]) => ({ trial: model.byId.get(id), score, state, step }))
           .filter(({ trial }) => trial),
       };
     });
-    const inOrder = all.filter(({ typical }) => typical).sort((a, b) => a.trials[0].number - b.trials[0].number);
-    inOrder.forEach((one, place) => { one.color = COLORS[place % COLORS.length]; });
     const hasLongTitles = all.some((one) => configurationTitle(one).length > LONG_TITLE);
     return { names, all: all.filter(({ typical }) => typical), verdict, axes, importance, hasLongTitles,
       hasRuns: configurations.some(({ trials }) => trials.length > 1) };

@@ -63,12 +63,12 @@
     chart(metric) {
       const { app, trial } = this.props;
       const grey = cssColor("--muted"); // a third colour may look like the trial's own
-      const looks = [{ color: app.colorOf(trial) }, { color: grey }, { color: grey, dash: [2, 4] }];
       const keys = app.data.sections[app.state.section] || [];
       const lines = keys.slice(0, 3).map((key, index) => {
         const own = model.clipsOf(trial, app.state.section, key)
           .filter((clip) => clip.return != null && clip.step != null);
-        return { label: `return of ${tm.app.keyLabel(key)} clip`, ...looks[index], points: true,
+        const color = index ? grey : app.colorOf(trial);
+        return { label: `return of ${tm.app.keyLabel(key)} clip`, color, points: true,
           x: own.map((clip) => clip.step), y: own.map((clip) => clip.return) };
       });
       const { curves } = this.state;
