@@ -60,9 +60,9 @@ MOST_IMPORTED = {  # names (of a module) that a wing imports of all others, or o
     ("viewing", ""): 96,
     ("evaluation", ""): 107,
     ("evaluation", "viewing"): 17,
-    ("callbacks", ""): 149,
-    ("gym", ""): 70,
-    ("rllib", ""): 123,
+    ("callbacks", ""): 150,
+    ("gym", ""): 71,
+    ("rllib", ""): 124,
 }
 
 

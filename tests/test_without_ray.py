@@ -8,6 +8,8 @@ from pathlib import Path
 
 import pytest
 
+from tune_media.values.installing import pip_install
+
 ROOT = Path(__file__).parents[1]
 NO_RAY = """
 import sys
@@ -150,7 +152,7 @@ def test_policies_of_other_libraries_are_evaluated_compared_and_followed(run):
     assert printed.splitlines() == ["pass", "[]", "[3, 3] []", "[]"]
 
 
-PLAYS, RLLIB = "Playing RLlib's checkpoints", "tune-media[rllib]"
+PLAYS, RLLIB = "Playing RLlib's checkpoints", pip_install("rllib")
 NEEDS = {
     "tm.evaluate('sweep')": (PLAYS, RLLIB),
     "tm.fork('sweep:best', 'sweep', at=1)": (PLAYS, RLLIB),
@@ -194,6 +196,6 @@ def test_what_needs_ray_says_so_and_names_what_to_install(run):
     told = dict(line.split(": ", 1) for line in printed.splitlines())
     assert set(told) == set(NEEDS)
     for what, needs in NEEDS.items():
-        needed, install = needs if isinstance(needs, tuple) else (needs, "ray[tune]")
-        message = f"{needed} needs Ray, which cannot be imported (No module named 'ray'): pip install '{install}'"
+        needed, install = needs if isinstance(needs, tuple) else (needs, "pip install 'ray[tune]'")
+        message = f"{needed} needs Ray, which cannot be imported (No module named 'ray'): {install}"
         assert told[what].removeprefix("Error: ").removeprefix("- ") == message

@@ -16,19 +16,22 @@ import sys
 import uuid
 from typing import Any
 
+from tune_media.values.installing import pip_install
 from tune_media.values.problems import remedy
 
 OLDEST = (2, 50, 1)
 
 
-def check_ray(needing: str, install: str = "ray[tune]") -> None:
-    """Raise ImportError unless Ray is there, and not older than the tests run on; the arguments are for its message."""
+def check_ray(needing: str, extra: str = "") -> None:
+    """Raise ImportError unless Ray is there, and not older than the tests run on; the arguments are for its message.
+
+    ``extra``: of this package, which has what is needed; none if ``ray[tune]`` does.
+    """
     try:
         import ray
     except ImportError as error:
-        raise ImportError(
-            needing + f" needs Ray, which cannot be imported ({error}): " + remedy(f"pip install {install!r}")
-        ) from error
+        install = pip_install(extra) if extra else remedy("pip install 'ray[tune]'")
+        raise ImportError(needing + f" needs Ray, which cannot be imported ({error}): " + install) from error
 
     found = tuple(int(part) for part in re.findall(r"\d+", ray.__version__)[:3])
     if found < OLDEST:

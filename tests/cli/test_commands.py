@@ -11,6 +11,7 @@ from click.testing import CliRunner
 from tests.support.commands import command
 from tests.support.recorded import make_experiment, make_trial
 from tune_media.cli import main, viewers
+from tune_media.values.installing import pip_install
 
 
 @pytest.fixture
@@ -120,7 +121,7 @@ def test_a_mistake_is_told_in_the_words_of_a_shell(experiment, arguments, told):
 def test_without_the_viewers_library_watch_says_what_to_install(experiment, monkeypatch):
     monkeypatch.setitem(sys.modules, "werkzeug.serving", None)
     monkeypatch.delitem(sys.modules, "tune_media.viewing.watch", raising=False)
-    assert "Install it: pip install 'tune-media[viewer]'" in command("watch", experiment, code=2)
+    assert f"Install it: {pip_install('viewer')}" in command("watch", experiment, code=2)
 
 
 def test_gigabytes_are_copied_only_after_a_question(experiment, tmp_path, monkeypatch):

@@ -3,6 +3,7 @@ import pickle
 import sys
 
 from tune_media.steps import StepFacts
+from tune_media.values.installing import pip_install
 from tune_media.viewing import demo
 from tune_media.viewing.demo import DemoProgress, pole_and_cart, watch_command, where_to_look
 from tune_media.viewing.status_line import StatusLine
@@ -53,4 +54,4 @@ def test_the_progress_bar_counts_the_iterations_of_all_trials(tmp_path):
 
 def test_without_werkzeug_the_command_installs_the_viewer(monkeypatch):
     monkeypatch.setattr(demo, "find_spec", lambda name: None)
-    assert watch_command("/demo").startswith("pip install 'tune-media[viewer]' && ")
+    assert watch_command("/demo").startswith(f"{pip_install('viewer')} && ")

@@ -14,6 +14,7 @@ from click.testing import CliRunner
 from tests.support.commands import command
 from tests.support.envs import CountingEnv
 from tune_media.cli import main
+from tune_media.values.installing import pip_install
 from tune_media.viewing.doctor import examine, examine_in_actor, make_env, missing
 
 
@@ -95,7 +96,7 @@ def test_an_env_without_gymnasium_needs_none_and_an_id_names_the_extra(monkeypat
     monkeypatch.setitem(sys.modules, "gymnasium", None)  # as if it were not installed
     assert examine(lambda: make_env("tests.viewing.test_doctor:OwnKind", {})).problems == []
     (problem,) = examine(lambda: make_env("CartPole-v1", {})).problems
-    assert problem.endswith(". Install it: pip install 'tune-media[gym]'")
+    assert problem.endswith(f". Install it: {pip_install('gym')}")
 
 
 class OwnKind:

@@ -20,8 +20,8 @@ from tune_media.storage.entry import MediaEntry
 from tune_media.values.checks import a_text, suggests_names
 from tune_media.values.episodes import EpisodeBatch
 from tune_media.values.histogram import Histogram
+from tune_media.values.installing import pip_install
 from tune_media.values.options import MediaOptions
-from tune_media.values.problems import remedy
 
 
 @suggests_names
@@ -52,9 +52,7 @@ class TrackioMediaLoggerCallback(MediaLoggerCallback):
     def __init__(self, project: str | None = None, media: MediaOptions | None = None) -> None:
         a_text("'walkers'", or_none=True).check("TrackioMediaLoggerCallback(project=...)", project)
         if importlib.util.find_spec("trackio") is None:
-            raise ImportError(
-                "TrackioMediaLoggerCallback needs Trackio: " + remedy("pip install 'tune-media[trackio]'")
-            )
+            raise ImportError("TrackioMediaLoggerCallback needs Trackio: " + pip_install("trackio"))
         super().__init__(TrackioBackend(project), media)
 
 

@@ -14,6 +14,7 @@ from click.shell_completion import CompletionItem as Completion
 from typing_extensions import override
 
 from tune_media.cli.standard_streams import output_alone
+from tune_media.values.installing import pip_install
 from tune_media.values.problems import Message, message_of, remedy
 from tune_media.values.secrets import error_text, redacted
 from tune_media.values.strict_json import json_bytes
@@ -167,7 +168,7 @@ class Failure(click.ClickException):
     def __init__(self, error: BaseException) -> None:
         text = in_shell(INTERRUPTED if isinstance(error, KeyboardInterrupt) else plain_text(error))
         if isinstance(error, ImportError) and str(error.name).startswith("werkzeug"):
-            text = f"{text}. " + remedy("Install it: pip install 'tune-media[viewer]'")
+            text = f"{text}. " + remedy("Install it: " + pip_install("viewer"))
         super().__init__(text)
         self.parameters = click.get_current_context().params
 

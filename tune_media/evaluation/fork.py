@@ -227,7 +227,7 @@ def fork(
     checks.a_count("a number of clips", 0).check("fork(clips=...)", clips)
     check_success(success)
     if policy is None:
-        check_ray("Playing RLlib's checkpoints", "tune-media[rllib]")
+        check_ray("Playing RLlib's checkpoints", "rllib")
     checks.check_each("fork", {"explore": explore, "connectors": connectors}, HOW)
     checks.a_count("a number of Ray tasks", 0).check("fork(workers=...)", workers)
     policy_place, taped = named(candidate, filesystem), _taped_episode(episode, filesystem)

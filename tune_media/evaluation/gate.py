@@ -351,7 +351,7 @@ def gate(
     if plan:
         _check_plan(output, anew=anew)
     if policy is None:
-        check_ray("Playing RLlib's checkpoints", "tune-media[rllib]")
+        check_ray("Playing RLlib's checkpoints", "rllib")
     folder = GateFolder(output, policies[-1], anew=anew)
     places = [named(source, filesystem) for source in policies]  # before checkpoints, which run code, are read
     progress = progress or GateProgress()

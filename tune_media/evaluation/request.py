@@ -88,7 +88,7 @@ class Request:
     ) -> Request:
         """Check the arguments of ``tune_media.evaluate`` that say what is played. Raises ValueError, TypeError."""
         if policy is None:
-            check_ray("Playing RLlib's checkpoints", "tune-media[rllib]")
+            check_ray("Playing RLlib's checkpoints", "rllib")
         elif env is None:
             needed = argument("env=") + ", a function of the env_config that makes the env."
             raise ValueError(argument("evaluate(policy=...)") + " needs " + needed)

@@ -8,7 +8,9 @@ files of a folder. It may import all wings but ``rllib``, ``callbacks``, ``viewi
 try:
     import gymnasium as _gymnasium  # noqa: F401
 except ImportError as error:
-    raise ImportError("tune_media.gym needs Gymnasium: pip install 'tune-media[gym]'") from error
+    from tune_media.values.installing import pip_install
+
+    raise ImportError("tune_media.gym needs Gymnasium: " + pip_install("gym")) from error
 
 from tune_media.gym.fixed_seeds import FixedSeeds
 from tune_media.gym.vector_wrapper import RecordVectorEpisodes

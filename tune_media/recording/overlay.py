@@ -11,7 +11,7 @@ import numpy as np
 from tune_media.encoding.frames import Frame
 from tune_media.steps import StepFacts
 from tune_media.values.convert import as_array
-from tune_media.values.problems import remedy
+from tune_media.values.installing import pip_install
 
 _MIN_FONT_PIXELS = 9
 _FONT_SHARE = 22  # a line of text is this part of the picture's height
@@ -28,7 +28,7 @@ def check_can_draw() -> None:
     try:
         import PIL  # noqa: F401
     except ImportError as error:
-        raise ImportError("Overlays are drawn with Pillow: " + remedy("pip install 'tune-media[overlay]'")) from error
+        raise ImportError("Overlays are drawn with Pillow: " + pip_install("overlay")) from error
 
 
 class Overlay:

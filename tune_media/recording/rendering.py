@@ -17,6 +17,7 @@ import numpy as np
 from tune_media.values.checks import as_shown, did_you_mean
 from tune_media.values.convert import as_array
 from tune_media.values.foreign import of_type
+from tune_media.values.installing import pip_install
 from tune_media.values.problems import FrameError
 from tune_media.values.secrets import error_text
 
@@ -304,7 +305,7 @@ def remedy_for(error: Exception) -> str:
     text = f"{error}"
     missing = getattr(error, "name", "") or ""
     if missing == "gymnasium":  # not in the text of others, which name Gymnasium as their own package
-        return ". Install it: pip install 'tune-media[gym]'"
+        return ". Install it: " + pip_install("gym")
     for package, command in _PACKAGE_OF.items():
         if package in (missing.split(".")[0], *text.replace("'", " ").replace("`", " ").split()):
             return f". Install it: {command}"

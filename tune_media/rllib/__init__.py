@@ -6,7 +6,7 @@ result. It may import all wings but ``gym``, ``callbacks``, ``viewing`` and thos
 
 from tune_media.ray_compat import check_ray
 
-check_ray("tune_media.rllib", "tune-media[rllib]")
+check_ray("tune_media.rllib", "rllib")
 
 from tune_media.rllib.own_values import values_of  # noqa: E402 - after the check
 from tune_media.rllib.record import record_episodes  # noqa: E402

@@ -20,13 +20,13 @@ from tune_media.rllib.env_runner_requests import recordings_of
 from tune_media.rllib.rounds import Rounds
 from tune_media.rllib.settings import RecorderSettings
 from tune_media.rllib.stacks import index_of, section_of
-from tune_media.values.problems import remedy
+from tune_media.values.installing import pip_install
 from tune_media.values.sections import EVALUATION, TRAIN
 
 try:
     from ray.rllib.callbacks.callbacks import RLlibCallback
 except ImportError as error:
-    raise ImportError("tune_media.rllib needs RLlib: " + remedy("pip install 'tune-media[rllib]'")) from error
+    raise ImportError("tune_media.rllib needs RLlib: " + pip_install("rllib")) from error
 
 logger = logging.getLogger(__name__)
 

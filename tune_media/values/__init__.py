@@ -18,6 +18,7 @@ __all__ = [
     "histogram",
     "image",
     "in_notebook",
+    "installing",
     "medium",
     "metric_names",
     "named_function",

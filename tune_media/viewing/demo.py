@@ -19,6 +19,7 @@ from ray import tune
 from tune_media.callbacks.json import JsonMediaLoggerCallback
 from tune_media.callbacks.tensorboard.callback import TBXMediaLoggerCallback
 from tune_media.steps import StepFacts
+from tune_media.values.installing import pip_install
 from tune_media.viewing.catalog import Catalog, load
 from tune_media.viewing.status_line import StatusLine
 
@@ -147,7 +148,7 @@ def where_to_look(path: str) -> list[tuple[str, str]]:
 
 def watch_command(path: str) -> str:
     """Return the command that shows an experiment in the browser."""
-    install = "" if find_spec("werkzeug") else "pip install 'tune-media[viewer]' && "
+    install = "" if find_spec("werkzeug") else f"{pip_install('viewer')} && "
     return f"{install}{_beside('tune-media')} watch --open {shlex.quote(path)}"
 
 

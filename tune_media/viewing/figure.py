@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from tune_media.values import score
+from tune_media.values.installing import pip_install
 from tune_media.values.number import counted
 from tune_media.values.problems import argument, remedy
 from tune_media.viewing.comparison import metric_named, scores_by
@@ -93,7 +94,7 @@ def matplotlib_figure(width: float, height: float, path: Path) -> Iterator[Any]:
         import matplotlib as mpl
         from matplotlib.figure import Figure
     except ImportError as error:
-        told = "The figure is drawn with matplotlib: " + remedy("pip install 'tune-media[figure]'")
+        told = "The figure is drawn with matplotlib: " + pip_install("figure")
         raise ImportError(told) from error
     with mpl.rc_context({"font.size": TEXT, "pdf.fonttype": 42}):
         figure = Figure(figsize=(width, height))

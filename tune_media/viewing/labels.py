@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from tune_media.values.problems import remedy
+from tune_media.values.installing import pip_install
 
 PAPER, INK, PALE, WINNER = (250, 250, 248), (25, 25, 30), (95, 95, 105), (0, 135, 90)
 LINE = 18  # height of a line, pixels
@@ -34,7 +34,7 @@ def _pillow() -> tuple[Any, Any, Any]:
     try:
         from PIL import Image, ImageDraw, ImageFont
     except ImportError as error:
-        raise ImportError("The labels are drawn with Pillow: " + remedy("pip install 'tune-media[overlay]'")) from error
+        raise ImportError("The labels are drawn with Pillow: " + pip_install("overlay")) from error
     return Image, ImageDraw, ImageFont.load_default(LINE - 4)
 
 

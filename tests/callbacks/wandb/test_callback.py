@@ -231,7 +231,7 @@ for module, name in (("wandb", "Wandb"), ("mlflow", "MLflow")):
     try:
         made()
     except ImportError as error:
-        assert f"pip install 'tune-media[{module}]'" in str(error), error
+        assert tm.values.installing.pip_install(module) in str(error), error
     else:
         raise SystemExit(f"{module}: nothing was said")
 """

@@ -12,8 +12,8 @@ from tune_media.callbacks.mlflow.backend import MlflowBackend
 from tune_media.callbacks.mlflow.connection import hide_password
 from tune_media.callbacks.mlflow.private_names import RUN_NAME_TAG
 from tune_media.values.checks import FLAG, a_text, an_instance, check_each, check_encodes, suggests_names
+from tune_media.values.installing import pip_install
 from tune_media.values.options import MediaOptions
-from tune_media.values.problems import remedy
 from tune_media.values.secrets import redacted_values
 
 _URIS = ("tracking_uri", "registry_uri", "artifact_location")
@@ -88,9 +88,7 @@ class MLflowMediaLoggerCallback(MediaLoggerCallback, MLflowLoggerCallback):
                 log_params_on_trial_end=log_params_on_trial_end,
             )
         except ImportError as error:
-            raise ImportError(
-                "MLflowMediaLoggerCallback needs MLflow: " + remedy("pip install 'tune-media[mlflow]'")
-            ) from error
+            raise ImportError("MLflowMediaLoggerCallback needs MLflow: " + pip_install("mlflow")) from error
         self.artifact_location = artifact_location
         MediaLoggerCallback.__init__(self, MlflowBackend(self), media)
 

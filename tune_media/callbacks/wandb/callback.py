@@ -21,8 +21,8 @@ from tune_media.callbacks.wandb.arguments import check_mode, check_names, take_k
 from tune_media.callbacks.wandb.backend import WandbBackend
 from tune_media.values.checks import SECONDS, a_text, check_encodes
 from tune_media.values.foreign import of_type
+from tune_media.values.installing import pip_install
 from tune_media.values.options import MediaOptions
-from tune_media.values.problems import remedy
 from tune_media.values.secrets import redacted_values
 
 if TYPE_CHECKING:
@@ -92,7 +92,7 @@ class WandbMediaLoggerCallback(MediaLoggerCallback, WandbLoggerCallback):
         **kwargs: Any,
     ) -> None:
         if importlib.util.find_spec("wandb") is None:
-            raise ImportError("WandbMediaLoggerCallback needs W&B: " + remedy("pip install 'tune-media[wandb]'"))
+            raise ImportError("WandbMediaLoggerCallback needs W&B: " + pip_install("wandb"))
         check_names(kwargs, inspect.signature(WandbMediaLoggerCallback).parameters)
         check_mode(kwargs.get("mode"))
         a_text("'walkers'", or_none=True).check("WandbMediaLoggerCallback(project=...)", project)

@@ -26,6 +26,8 @@ class EpisodesLoader(base_plugin.TBLoader):
         except Exception as error:
             import logging
 
-            hint = "pip install 'tune-media[tensorboard]'"
-            logging.getLogger(__name__).warning("tune_media: no Episodes tab (%s). Try %s", error, hint)
+            from tune_media.values.installing import pip_install
+
+            told = "tune_media: no Episodes tab (%s). Try %s"
+            logging.getLogger(__name__).warning(told, error, pip_install("tensorboard"))
             return None
