@@ -1,8 +1,9 @@
 import pickle
 
+import cloudpickle
 import pytest
 
-from tune_media import selection, steps
+from tune_media import rllib, selection, steps
 from tune_media.recording.choosing import chosen_by, survivors
 from tune_media.selection import as_selectors
 from tune_media.values.episode_record import EpisodeRecord
@@ -129,3 +130,29 @@ def test_a_budget_allows_the_first_episode_and_then_its_share():
     assert budget.allows(0.0, 0.0)
     assert budget.allows(0.9, 10.0)
     assert not budget.allows(1.1, 10.0)
+
+
+def is_late(record):
+    return record.seed is None
+
+
+CALLS = [
+    "best()",
+    "worst(2, by='speed', name='slow')",
+    "failures(below=0)",
+    "where(is_late, name='late')",
+    "Selector('late', is_late, limit=None, local=True)",
+    "every(4, start=1)",
+    "first_episodes(2)",
+    "sometimes(0.5, seed=3)",
+    "RenderBudget(share=0.05)",
+    "record_episodes(keep=['best', where(is_late, name='late')], trigger=every(3), seeds=range(0, 2))",
+]
+
+
+@pytest.mark.parametrize("call", CALLS)
+def test_the_repr_of_a_choice_and_of_a_recorder_is_the_call_that_made_it(call):
+    names = {name: getattr(selection, name) for name in selection.__all__}
+    names |= {"is_late": is_late, "record_episodes": rllib.record_episodes}
+    made = eval(call, names)
+    assert repr(made) == repr(cloudpickle.loads(cloudpickle.dumps(made))) == call

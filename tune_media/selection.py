@@ -16,6 +16,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from tune_media.triggers import EPISODES, RenderBudget, Trigger, every, first_episodes, sometimes
+from tune_media.values.calls import call_of, call_text, shows_call
 from tune_media.values.checks import a_function, a_text, as_shown, did_you_mean, is_number
 from tune_media.values.episode_record import EpisodeRecord
 from tune_media.values.medium import new_id
@@ -67,6 +68,10 @@ class Selector:
     limit: int | None = 1
     local: bool = True
 
+    def __repr__(self) -> str:
+        made = self.name, self.choose
+        return call_of(self) or call_text("Selector", made, {"limit": self.limit, "local": self.local})
+
     def __post_init__(self) -> None:
         a_text("'best'").check("Selector(name=...)", self.name)
         if not callable(self.choose):
@@ -77,6 +82,7 @@ class Selector:
         replace(EPISODES, or_none=True).check("Selector(limit)", self.limit)
 
 
+@shows_call
 def best(k: int = 1, by: str = "episode_return", name: str | None = None) -> Selector:
     """Choose the k episodes with the highest ``by``; if two are equal, the one that ended earlier.
 
@@ -99,6 +105,7 @@ def best(k: int = 1, by: str = "episode_return", name: str | None = None) -> Sel
     return Selector(name or "best", functools.partial(_top, by=by, highest=True, k=k), k)
 
 
+@shows_call
 def worst(k: int = 1, by: str = "episode_return", name: str | None = None) -> Selector:
     """Choose the k episodes with the lowest ``by``; if two are equal, the later, so that it differs from the best.
 
@@ -114,6 +121,7 @@ def worst(k: int = 1, by: str = "episode_return", name: str | None = None) -> Se
     return Selector(name or "worst", functools.partial(_top, by=by, highest=False, k=k), k)
 
 
+@shows_call
 def median(by: str = "episode_return", name: str | None = None) -> Selector:
     """Choose the middle episode by ``by``, the lower one if there are two.
 
@@ -126,6 +134,7 @@ def median(by: str = "episode_return", name: str | None = None) -> Selector:
     return Selector(name or "median", functools.partial(_middle, by=by), local=False)
 
 
+@shows_call
 def first(k: int = 1, name: str | None = None) -> Selector:
     """Choose the k episodes that ended first.
 
@@ -136,6 +145,7 @@ def first(k: int = 1, name: str | None = None) -> Selector:
     return Selector(name or "first", functools.partial(_slice, part=slice(k)), k)
 
 
+@shows_call
 def last(k: int = 1, name: str | None = None) -> Selector:
     """Choose the k episodes that ended last.
 
@@ -146,6 +156,7 @@ def last(k: int = 1, name: str | None = None) -> Selector:
     return Selector(name or "last", functools.partial(_slice, part=slice(-k, None)), k)
 
 
+@shows_call
 def where(predicate: Callable[[EpisodeRecord], bool], name: str, limit: int | None = None) -> Selector:
     """Choose the episodes for which ``predicate(record)`` is true.
 
@@ -173,6 +184,7 @@ def where(predicate: Callable[[EpisodeRecord], bool], name: str, limit: int | No
     return Selector(name, matching, limit)
 
 
+@shows_call
 def failures(below: float, by: str = "episode_return", limit: int | None = None) -> Selector:
     """Choose the episodes whose ``by`` (as for ``best``) is ``below`` a threshold, or is NaN.
 

@@ -12,6 +12,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
+from tune_media.values.calls import call_text
 from tune_media.values.checks import Takes, a_count, above_0, between
 
 EPISODES = Takes(
@@ -32,7 +33,7 @@ def every(n: int, start: int = 0) -> Trigger:
     """
     EPISODES.check("every(n)", n)
     a_count("the index of an episode", -math.inf).check("every(n, start=...)", start)
-    return lambda index: index >= start and (index - start) % n == 0
+    return _Every(int(n), start)
 
 
 def first_episodes(n: int) -> Trigger:
@@ -42,7 +43,7 @@ def first_episodes(n: int) -> Trigger:
     [0, 1, 2]
     """
     EPISODES.check("first_episodes(n)", n)
-    return lambda index: index < n
+    return _FirstEpisodes(int(n))
 
 
 def sometimes(probability: float, seed: int | None = None) -> Trigger:
@@ -94,6 +95,29 @@ class RenderBudget:
         return rendering_seconds <= self.share * sampling_seconds
 
 
+@dataclass(frozen=True, repr=False)
+class _Every:
+    n: int
+    start: int
+
+    def __call__(self, index: int) -> bool:
+        return index >= self.start and (index - self.start) % self.n == 0
+
+    def __repr__(self) -> str:
+        return call_text("every", [self.n], {"start": self.start} if self.start else {})
+
+
+@dataclass(frozen=True, repr=False)
+class _FirstEpisodes:
+    n: int
+
+    def __call__(self, index: int) -> bool:
+        return index < self.n
+
+    def __repr__(self) -> str:
+        return call_text("first_episodes", [self.n])
+
+
 class _Sometimes:
     """A random trigger. Without a seed, every process that it is sent to draws other random numbers."""
 
@@ -103,6 +127,9 @@ class _Sometimes:
 
     def __call__(self, index: int) -> bool:
         return self._generator.random() < self._probability
+
+    def __repr__(self) -> str:
+        return call_text("sometimes", [self._probability], {} if self._seed is None else {"seed": self._seed})
 
     def __reduce__(self) -> tuple[Any, ...]:
         return _Sometimes, (self._probability, self._seed)

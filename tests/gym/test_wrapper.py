@@ -1,6 +1,7 @@
 import copy
 import inspect
 import pickle
+import typing
 
 import gymnasium as gym
 import numpy as np
@@ -248,6 +249,9 @@ def test_all_episodes_of_an_env_that_resets_itself_are_recorded(wrapper, options
 def test_the_arguments_of_record_video_work_in_their_order(tmp_path):
     theirs = list(inspect.signature(gym.wrappers.RecordVideo).parameters)
     assert list(inspect.signature(tm.gym.RecordEpisodes.__init__).parameters)[1 : len(theirs) + 1] == theirs
+    # pyright and Pylance take the type of an object from __new__, which may return either wrapper
+    told = [told.__annotations__["return"] for told in typing.get_overloads(tm.gym.RecordEpisodes.__new__)]
+    assert told == ["RecordVectorEpisodes", "Self"]
     options = {"disable_logger": True, "gc_trigger": lambda episode: True}
     env = tm.gym.RecordEpisodes(CountingEnv({"length": 2}), str(tmp_path), lambda n: n == 1, **options)
     play(env, 3)

@@ -76,6 +76,13 @@ def test_a_notebook_shows_a_clip_a_picture_and_what_cannot_be_shown_as_text(tmp_
     assert rows["map"]._repr_html_() == "<p>CatalogRow(trial_0: image train/map at step 1)</p>"
 
 
+def test_a_notebook_shows_a_trial_as_a_table_of_its_facts(sweep):
+    shown = tm.load(sweep).trials[1]._repr_html_()
+    facts = {"lr": 0.2, "env_runners/episode_return_mean": 4, "media": 3}
+    assert "<caption>trial_b</caption>" in shown
+    assert all(f"<tr><th>{name}</th><td>{value}</td></tr>" in shown for name, value in facts.items())
+
+
 def test_one_trial_a_uri_a_result_grid_and_a_filesystem(experiment):
     assert len(tm.load(experiment / "trial_0")) == 2
     assert len(tm.load(experiment.as_uri())) == 4

@@ -37,9 +37,11 @@ from tune_media.storage.trial_media import TrialContents, read_trial
 from tune_media.values.checks import name_some
 from tune_media.values.clip_columns import Columns
 from tune_media.values.episodes import EpisodeBatch
+from tune_media.values.in_notebook import facts_html
+from tune_media.values.metric_names import main_metrics
 from tune_media.values.number import as_number
 from tune_media.values.score import finite_numbers
-from tune_media.values.secrets import error_text
+from tune_media.values.secrets import error_text, without_secret
 from tune_media.values.strict_json import parsed_bytes
 from tune_media.values.video import Video
 
@@ -93,6 +95,14 @@ class TrialFiles:
 
     def __repr__(self) -> str:
         return f"{type(self).__name__}({self.name!r}, {len(self.media)} media)"
+
+    def _repr_html_(self) -> str:
+        settings = {name: without_secret(name, value) for name, value in self.params.items()}
+        numbers: dict[str, float] = {}
+        with contextlib.suppress(OSError):
+            numbers = {name: self.last_metrics[name] for name in main_metrics(self.last_metrics)}
+        status = {"status": "abandoned" if self.is_abandoned else self.status.word, "error": self.status.error}
+        return facts_html(self.name, {**status, **settings, **numbers, "media": len(self.media)})
 
     @property
     def id(self) -> str:

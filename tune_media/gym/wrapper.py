@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import inspect
-from typing import Any
+from typing import Any, Self, overload
 
 import gymnasium as gym
 from typing_extensions import override
@@ -96,6 +96,12 @@ class RecordEpisodes(RecordingWrapper, gym.Wrapper[Any, Any, Any, Any], gym.util
         True
         >>> env.close()
     """
+
+    @overload
+    def __new__(cls, env: gym.vector.VectorEnv, *args: Any, **options: Any) -> RecordVectorEpisodes: ...
+
+    @overload
+    def __new__(cls, env: Any = None, *args: Any, **options: Any) -> Self: ...
 
     def __new__(cls, env: Any = None, *args: Any, **options: Any) -> Any:
         """Return a wrapper for the kind of env that is given. Without an env, it is being unpickled."""

@@ -15,6 +15,7 @@ from tune_media.rllib.recorder_callback import EpisodeRecorderCallback
 from tune_media.rllib.settings import RecorderSettings
 from tune_media.selection import RenderBudget, Selector, Trigger, as_selectors
 from tune_media.steps import Collect
+from tune_media.values.calls import call_of, shows_call
 from tune_media.values.checks import FLAG, a_count, a_text, as_shown, check_each, suggests_names
 from tune_media.values.episode_record import AUTO
 from tune_media.values.options import VideoOptions
@@ -31,6 +32,7 @@ _TAKES = {
 
 
 @suggests_names
+@shows_call
 def record_episodes(
     sections: str | Iterable[str] = "evaluation",
     keep: str | Selector | Iterable[str | Selector] = ("best", "worst"),
@@ -179,7 +181,7 @@ class EpisodeRecorder(functools.partial[EpisodeRecorderCallback]):
     setup = _is_not_for_tune
 
     def __repr__(self) -> str:
-        return f"record_episodes(name={self.args[0].plan.name!r})"
+        return call_of(self) or super().__repr__()
 
     def __call__(self, *args: Any, **hooked: Any) -> EpisodeRecorderCallback:
         """Make a callback, as RLlib has it done, without arguments; with those of a hook, say where it belongs."""

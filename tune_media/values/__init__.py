@@ -6,6 +6,7 @@ wing, but for ``encoding`` when frames become a clip or a picture.
 
 __all__ = [
     "artifact",
+    "calls",
     "checks",
     "child_process",
     "clip_columns",

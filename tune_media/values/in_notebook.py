@@ -4,9 +4,26 @@ from __future__ import annotations
 
 import base64
 import html
+from collections.abc import Mapping
+from typing import Any
 
 MOST_BYTES = 16 * 2**20
 """The largest file that a notebook takes in."""
+
+
+def facts_html(title: str, facts: Mapping[str, Any]) -> str:
+    """Return a table of facts, a line each; those that are None or empty are left out.
+
+    >>> facts_html("run <1>", {"lr": 0.1 + 0.2, "error": ""})
+    '<table><caption>run &lt;1&gt;</caption><tr><th>lr</th><td>0.3</td></tr></table>'
+    """
+    texts = {name: f"{value:.5g}" if isinstance(value, float) else str(value) for name, value in facts.items()}
+    lines = [
+        f"<tr><th>{html.escape(name)}</th><td>{html.escape(text)}</td></tr>"
+        for name, text in texts.items()
+        if facts[name] is not None and text
+    ]
+    return f"<table><caption>{html.escape(title)}</caption>{''.join(lines)}</table>"
 
 
 def clip_html(content: bytes, caption: str, kind: str = "video/mp4") -> str:
