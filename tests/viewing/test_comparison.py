@@ -47,6 +47,28 @@ def test_configurations_are_ranked_by_the_mean_over_their_seeds(sweep):
     assert catalog.compare(mode="min")["config/lr"][0] == 0.1
 
 
+@pytest.mark.parametrize("content", [b'{"lr": 0.2, "env_co', b"", None])
+def test_a_trial_with_a_damaged_config_is_a_run_of_no_configuration(sweep, content):
+    for name in ("lr=0.1_3", "lr=0.2_3"):  # the best run, and another
+        path = sweep / name / "params.json"
+        path.unlink()
+        if content is None:
+            path.mkdir()
+        else:
+            path.write_bytes(content)
+    catalog = tm.load(sweep)
+    table = catalog.compare()
+    assert list(table["trials"])[2:] == [["lr=0.1_3"], ["lr=0.2_3"]]
+    assert list(table["n"]) == [3, 3, 1, 1]
+    titles = [f"unknown (params.json damaged) (trial {name})" for name in ("lr=0.1_3", "lr=0.2_3")]
+    assert list(catalog.scores_by_configuration()) == ["lr 0.2", "lr 0.1", *titles]
+    assert list(table["why"])[2:] == ["unknown_config"] * 2
+    assert catalog.verdict.sentence == "Clearly the best: lr 0.2."
+    assert "2 runs cannot be judged: the params.json is damaged." in catalog.verdict.why[1]
+    assert catalog.winner.name == "lr=0.2_0"
+    assert command("list", sweep, "--rows", "configurations").count("set apart: params.json is damaged") == 2
+
+
 def one_run_each(tmp_path, returns):
     for lr, value in returns.items():
         make_trial(tmp_path / "exp" / f"lr={lr}", {"lr": lr}, {10: value})
@@ -58,6 +80,9 @@ def test_a_failed_trial_never_wins(tmp_path):
     write_snapshot(folder, **{"lr=0.2": "ERROR", "lr=0.3": "RUNNING"})
     catalog = tm.load(folder)
     assert catalog.best()["trial"] == catalog.winner.name == "lr=0.3"
+    table = catalog.compare()
+    assert [table["why"][2], *table["failed_ahead"].dropna()] == ["failed", 99.0]
+    assert "1 run of lr 0.2 failed while ahead: its last mean training return was 99." in catalog.verdict.why[1]
     assert [trial.name for trial, *_ in catalog.best_first()] == ["lr=0.3", "lr=0.1", "lr=0.2"]
     assert catalog.verdict.sentence == "Best so far: lr 0.3. One run each cannot tell."
     assert catalog.verdict.why[1].endswith(" was 99. 1 run has not ended and may change it.")

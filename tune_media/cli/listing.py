@@ -88,15 +88,12 @@ def _tables(catalog: Catalog, kind: str) -> Iterator[str]:
     from tune_media.viewing import trials
     from tune_media.viewing.table import in_lines, printable
 
-    if kind == "configurations":
-        yield trials.configuration_table(catalog, always=True)
-        return
     if kind == "media":
         yield trials.media_table(catalog)
     else:
-        if configurations := trials.configuration_table(catalog):
-            yield f"{configurations}\n"
-        yield trials.trial_table(catalog)
+        configurations = trials.configuration_table(catalog, always=kind == "configurations")
+        yield from [f"{configurations}\n"] if configurations else []
+        yield from [trials.trial_table(catalog)] if kind == "trials" else []
         for line in (catalog.verdict.sentence, *catalog.verdict.why):
             yield in_lines(printable(line))
         if importance := trials.importance_line(catalog):

@@ -46,13 +46,18 @@ class UnknownConfig(dict[str, Any]):
     """The hyperparameters of a trial whose ``params.json`` is damaged: it has none that anybody can read."""
 
 
+def is_unknown(config: Mapping[str, Any]) -> bool:
+    """Return whether a trial's ``params.json`` is damaged."""
+    return is_a(config, UnknownConfig)
+
+
 def setting_of(config: Mapping[str, Any], name: str) -> Any:
     """Return a hyperparameter; ``UNSET`` if the trial has it not, ``UNKNOWN`` if its ``params.json`` is damaged.
 
     >>> setting_of({"lr": None}, "lr"), setting_of({}, "lr"), setting_of(UnknownConfig(), "lr")
     (None, unset, unknown)
     """
-    return config[name] if name in config else UNKNOWN if is_a(config, UnknownConfig) else UNSET
+    return config[name] if name in config else UNKNOWN if is_unknown(config) else UNSET
 
 
 def settings_of(config: Mapping[str, Any], names: Iterable[str]) -> dict[str, Any]:

@@ -24,11 +24,11 @@ from tune_media.experiment.loop_results import COLUMNS, LoopEpisodes
 from tune_media.experiment.media_columns import MediaColumns
 from tune_media.experiment.results import Metric, numbers_of
 from tune_media.experiment.state import ExperimentState, Snapshots, TrialState
-from tune_media.experiment.status import TRIAL_FAILED, TrialStatus, error_of, text_of_errors
+from tune_media.experiment.status import TRIAL_FAILED, TrialStatus, error_of, text_of_errors, tracebacks
 from tune_media.storage.bare_clips import is_clip_name
 from tune_media.storage.entry import LOST, ONLY_TAPE, STORED, UNRENDERED, may_be_rendered
 from tune_media.storage.episode_files import episode_table, parquet_name
-from tune_media.storage.filesystem import file_info, is_local, json_file, open_file, read_if_there
+from tune_media.storage.filesystem import file_info, is_local, open_file, whole_json
 from tune_media.storage.location import filesystem_of_trial, path_of
 from tune_media.storage.log import read_log
 from tune_media.storage.passed_over import warn_passed_over
@@ -227,9 +227,8 @@ class TrialFiles:
 
     def read_config(self) -> dict[str, Any]:
         """Return its ``params.json``, with objects named by Tune's ids, or else the params in its folder's name."""
-        path = posixpath.join(self.path, PARAMS)
-        config = json_file(self.filesystem, path)
-        if not config and (read_if_there(self.filesystem, path) or b"{}").strip() != b"{}":
+        config = whole_json(self.filesystem, posixpath.join(self.path, PARAMS))
+        if config is None:
             return params.UnknownConfig()
         config = config or params.params_of_name(posixpath.basename(self.path.rstrip("/")))
         text = str(config)
@@ -278,6 +277,11 @@ class TrialFiles:
     def _loop_results(self) -> list[Line] | None:
         episodes = self.loop_episodes()
         return None if episodes is None else episodes.results
+
+    @property
+    def tracebacks(self) -> str:
+        """The end of the tracebacks of its failures, without secrets; empty if none can be read."""
+        return tracebacks(self.filesystem, self.path)
 
     @property
     def has_errors(self) -> bool:

@@ -158,12 +158,20 @@ def read_if_there(filesystem: pyarrow.fs.FileSystem, path: str) -> bytes | None:
     of milliseconds. Raises OSError.
     """
     try:
-        check_is_file(filesystem, path)
-        with filesystem.open_input_stream(path) as stream:
-            return bytes(stream.read())
+        return _content_of(filesystem, path)
     except NotAFileError as error:
         warn_passed_over(path, str(error))
         return None
+
+
+def _content_of(filesystem: pyarrow.fs.FileSystem, path: str) -> bytes | None:
+    """Return the content of a file, or None if there is no such file. Raises NotAFileError, OSError."""
+    try:
+        check_is_file(filesystem, path)
+        with filesystem.open_input_stream(path) as stream:
+            return bytes(stream.read())
+    except NotAFileError:
+        raise
     except FileNotFoundError:
         return None
     except OSError:
@@ -174,11 +182,21 @@ def read_if_there(filesystem: pyarrow.fs.FileSystem, path: str) -> bytes | None:
 
 def json_file(filesystem: pyarrow.fs.FileSystem, path: str) -> dict[str, Any]:
     """Return the JSON object in a file; an empty one if the file is missing, or, with a warning, holds none."""
-    content = read_if_there(filesystem, path)
+    return whole_json(filesystem, path) or {}
+
+
+def whole_json(filesystem: pyarrow.fs.FileSystem, path: str) -> dict[str, Any] | None:
+    """Return the JSON object in a file, an empty one if the file is missing; with a warning None if it holds none."""
+    try:
+        content = _content_of(filesystem, path)
+    except NotAFileError as error:
+        warn_passed_over(path, str(error))
+        return None
     values = json_object(content)
-    if content is not None and not values and content.strip() != b"{}":
-        warn_passed_over(path, "it is no JSON object")
-    return values
+    if values or content is None or content.strip() == b"{}":
+        return values
+    warn_passed_over(path, "it is no JSON object")
+    return None
 
 
 def json_object(content: bytes | None) -> dict[str, Any]:

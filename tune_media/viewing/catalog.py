@@ -238,11 +238,12 @@ class Catalog(Sequence[CatalogRow]):
         with the ends of its 95 % interval (``low`` and ``high``, ``iqm_low`` and ``iqm_high``), ``behind``: how much
         worse the mean is than the best one's, with its interval, ``not_clearly_worse``: whether it may be as good as
         the best one, ``why`` (``close``: chance may explain the difference; ``equal``, ``one_run``, ``one_seed``,
-        ``few_common_seeds``, ``few_equal``, ``unequal_training``, ``not_finite``, or ``not_comparable``: best clips),
-        and the names of the ``trials`` and of those that are ``left_out``. The interval of ``mean`` is over runs, and
-        over evaluation seeds that all runs have; those of ``behind`` hold together. That of ``iqm`` is rliable's
-        percentile bootstrap, which is too narrow with few runs. With one run, or two or three equal ones, there is
-        none.
+        ``few_common_seeds``, ``few_equal``, ``unequal_training``, ``not_finite``, ``not_comparable``: best clips,
+        ``failed``, or ``unknown_config``: its ``params.json`` is damaged), ``failed_ahead``: the last score of its best
+        failed run, if that is better than the best mean, and the names of the ``trials`` and of those that are
+        ``left_out``. The interval of ``mean`` is over runs, and over evaluation seeds that all runs have; those of
+        ``behind`` hold together. That of ``iqm`` is rliable's percentile bootstrap, which is too narrow with few runs.
+        With one run, or two or three equal ones, there is none.
 
         Args:
             by: The hyperparameters that make a configuration, with or without ``config/``. None: all that differ but

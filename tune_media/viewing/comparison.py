@@ -39,7 +39,7 @@ if TYPE_CHECKING:
 
 Curve = tuple[list[float], list[float]]
 _COLUMNS = ["rank", "n", "mean", "low", "high", "iqm", "iqm_low", "iqm_high", "behind", "behind_low", "behind_high"]
-_COLUMNS += ["not_clearly_worse", "why", "trials", "left_out"]
+_COLUMNS += ["not_clearly_worse", "why", "failed_ahead", "trials", "left_out"]
 
 
 def scores_by(trials: Sequence[TrialFiles], metric: str) -> list[float | None]:
@@ -143,16 +143,21 @@ def _groups(
     _, are_judged = evaluations.first_condition(trials)
     numbers = [number for number, is_judged in enumerate(are_judged) if is_judged]  # no condition is a configuration
     groups = [
-        replace(group, trials=[numbers[place] for place in group.trials])
+        replace(group, trials=own, only=_which(trials[own[0]]) if group.is_unknown else None)
         for group in configurations([params[number] for number in numbers], by)
+        for own in [[numbers[place] for place in group.trials]]
     ]
     if by is not None or not is_one_task or not any(trial.has_copied for trial in trials):
         return groups
     return [
-        replace(group, trials=[number], only=trials[number].number if len(group.trials) > 1 else None)
+        replace(group, trials=[number], only=_which(trials[number]) if len(group.trials) > 1 else group.only)
         for group in groups
         for number in group.trials
     ]
+
+
+def _which(trial: TrialFiles) -> int | str:
+    return trial.name if trial.number is None else trial.number
 
 
 def verdict_on(trials: Sequence[TrialFiles], ranking: Sequence[Judged], label: str, *, sign: int = 1) -> Verdict:
@@ -298,8 +303,9 @@ def as_frame(ranking: Sequence[Judged], trials: Sequence[TrialFiles]) -> pd.Data
         if entry.ahead:
             low, high = (end if math.isfinite(end) else math.nan for end in (entry.ahead.low, entry.ahead.high))
             row |= {"behind": entry.ahead.value, "behind_low": low, "behind_high": high, "why": entry.ahead.why}
-        elif entry.set_apart == NOT_FINITE:
-            row["why"] = NOT_FINITE
+        elif entry.set_apart in (NOT_FINITE, FAILED):
+            row["why"] = entry.set_apart
+        row["failed_ahead"] = next(iter(entry.failed_ahead), None)
         row["not_clearly_worse"] = entry.is_not_clearly_worse
         row["trials"] = [trials[number].name for number in entry.configuration.trials]
         row["left_out"] = [trials[number].name for number in entry.left_out]

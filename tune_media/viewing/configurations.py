@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import math
 import re
 import statistics
@@ -11,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from tune_media.experiment.params import comparable, differing, in_quotes, setting_of
+from tune_media.experiment.params import comparable, differing, in_quotes, is_unknown, setting_of
 from tune_media.values import checks
 from tune_media.values.problems import argument
 from tune_media.values.safe_names import full_name
@@ -21,6 +22,9 @@ from tune_media.viewing.score_tables import RunScores, leads_of
 
 _AS_LONG = 0.9  # times the steps of the best one
 RUNNING, FAILED, NO_SCORE, NOT_FINITE = "running", "failed", "no_score", "not_finite"
+UNKNOWN_CONFIG = "unknown_config"
+_UNKNOWN_TITLE = "unknown (params.json damaged)"
+_BETWEEN = " · "  # two hyperparameters
 _SEED = re.compile(r"(^|_)(seed|rng)(_|$)|^random_state$", re.IGNORECASE)
 
 
@@ -31,8 +35,10 @@ class Configuration:
     Attributes:
         params: The hyperparameters that tell it from the others.
         trials: The numbers of its trials.
-        only: The number in Tune's id of its only trial, if others may have the same hyperparameters; None: none has.
+        only: The number in Tune's id of its only trial, or the name if it has none, if others may have the same
+            hyperparameters; None: none has.
         place: Its place among all, in the order of their first trials.
+        is_unknown: Whether it is a trial whose ``params.json`` is damaged, which may be a run of any other one.
 
     >>> Configuration({"lr": 0.1}, [0, 2]).title, Configuration({"lr": 0.1}, [2], 3).title
     ('lr 0.1', 'lr 0.1 (trial 3)')
@@ -40,13 +46,14 @@ class Configuration:
 
     params: Mapping[str, Any]
     trials: Sequence[int]
-    only: int | None = None
+    only: int | str | None = None
     place: int = 0
+    is_unknown: bool = False
 
     @property
     def title(self) -> str:
         """Its hyperparameters as text."""
-        return _title(self, lambda value: short(value, digits=12))
+        return _title(self, _settings([self], _exact)[0])
 
 
 @dataclass(frozen=True)
@@ -86,8 +93,10 @@ class Judged:
         mean: The mean score with its 95 % interval; without one if two or three runs are all equal.
         ahead: How far the best configuration is ahead of it; None of the best one, and of one without a score.
         typical: The number of the trial whose score is nearest to the mean; None if none counts.
-        set_apart: Why not judged: ``unequal_training``, ``one_run``, ``failed``, ``not_finite``, ``no_score``; or "".
+        set_apart: Why not judged: ``unequal_training``, ``one_run``, ``unknown_config``, ``failed``, ``not_finite``,
+            ``no_score``; or "".
         led: Whether it was ahead of the best one where its training stopped.
+        failed_ahead: The last scores of its failed runs that are better than the best one's mean, the best first.
 
     >>> judged = judge([Configuration({}, [0, 1])], [Run(1.0), Run(3.0)])[0]
     >>> judged.mean.value, judged.n, judged.ahead is None
@@ -102,6 +111,7 @@ class Judged:
     typical: int | None = None
     set_apart: str = ""
     led: bool = False
+    failed_ahead: Sequence[float] = ()
 
     @property
     def n(self) -> int:
@@ -141,14 +151,60 @@ def masked(configuration: Configuration) -> Configuration:
     return replace(configuration, params=params)
 
 
-def titles(groups: Sequence[Configuration]) -> list[str]:
-    """Return a title of each configuration that no other one has.
+def titles(groups: Sequence[Configuration], most: int | None = None) -> list[str]:
+    """Return a title of each configuration that no other one has; hyperparameters that differ most come first.
+
+    Args:
+        most: So many characters a title should have: behind what tells all apart, others are a number. None: all.
 
     >>> titles([Configuration({"model": 1}, [0]), Configuration({"model": "1"}, [1])])
     ['model 1', "model '1'"]
+    >>> titles([Configuration({"gamma": 0.9, "lr": lr}, [lr]) for lr in (1, 2)], most=4)
+    ['lr 1 · +1', 'lr 2 · +1']
     """
-    plain = [group.title for group in groups]
-    return plain if len(set(plain)) == len(plain) else [_title(group, repr) for group in groups]
+    for as_text in (_exact, repr):
+        settings = _settings(groups, as_text)
+        whole = _titles(groups, settings)
+        if len(set(whole)) == len(whole):
+            break
+    if most is None:
+        return whole
+    told = [len({tuple(own[:count]) for own in settings}) for count in range(1, max([1, *map(len, settings)]) + 1)]
+    short_ones = _titles(groups, [_first(own, 1 + told.index(told[-1]), most) for own in settings])
+    cut = [title if len(title) <= most else f"{title[: most - 1]}…" for title in short_ones]
+    return cut if len(set(cut)) == len(set(whole)) else short_ones
+
+
+def by_difference(texts: Mapping[str, Sequence[str]]) -> list[str]:
+    """Return the names of hyperparameters, first those with the most different values.
+
+    >>> by_difference({"gamma": ["0.9", "0.9"], "lr": ["1", "2"]})
+    ['lr', 'gamma']
+    """
+    return sorted(texts, key=lambda name: -len(set(texts[name])))
+
+
+def _settings(groups: Sequence[Configuration], as_text: Callable[[Any], str]) -> list[list[str]]:
+    """Return the hyperparameters of each configuration as texts, those first that differ most."""
+    known = [group.params for group in groups if not group.is_unknown]
+    texts = {name: [as_text(params.get(name)) for params in known] for params in known for name in params}
+    return [
+        [_UNKNOWN_TITLE]
+        if group.is_unknown
+        else [f"{n.rpartition('/')[2]} {as_text(group.params[n])}" for n in by_difference(texts) if n in group.params]
+        for group in groups
+    ]
+
+
+def _titles(groups: Sequence[Configuration], settings: Sequence[Sequence[str]]) -> list[str]:
+    return [_title(group, own) for group, own in zip(groups, settings, strict=True)]
+
+
+def _first(settings: Sequence[str], telling: int, most: int) -> list[str]:
+    """Return the hyperparameters that tell, others as far as they have room, and how many more there are."""
+    ends = itertools.accumulate(len(text) + len(_BETWEEN) for text in settings)
+    count = max(telling, sum(end - len(_BETWEEN) <= most for end in ends))
+    return [*settings[:count], *([f"+{len(settings) - count}"] if count < len(settings) else [])]
 
 
 def is_seed(name: str) -> bool:
@@ -163,7 +219,7 @@ def is_seed(name: str) -> bool:
 def configurations(
     params: Sequence[Mapping[str, Any]], by: Sequence[str] | None = None, words: str = "by="
 ) -> list[Configuration]:
-    """Group trials into configurations, in the order of their first trials.
+    """Group trials into configurations, in the order of their first trials; each unknown one is alone.
 
     Args:
         by: The hyperparameters that make a configuration; the last part of a name is enough. None: all that differ
@@ -178,12 +234,14 @@ def configurations(
     [({'lr': 1}, [0, 2]), ({'lr': 2}, [1])]
     """
     names = [name for name in differing(params) if not is_seed(name)] if by is None else _full_names(words, params, by)
-    groups: dict[tuple[str, ...], list[int]] = {}
+    groups: dict[Any, list[int]] = {}
     for number, config in enumerate(params):
-        groups.setdefault(tuple(comparable(setting_of(config, name)) for name in names), []).append(number)
+        own = number if is_unknown(config) else tuple(comparable(setting_of(config, name)) for name in names)
+        groups.setdefault(own, []).append(number)
     return [
-        Configuration({name: setting_of(params[trials[0]], name) for name in names}, trials, place=place)
+        Configuration({n: setting_of(first, n) for n in names}, trials, place=place, is_unknown=is_unknown(first))
         for place, trials in enumerate(groups.values())
+        for first in [params[trials[0]]]
     ]
 
 
@@ -193,7 +251,7 @@ def judge(
     """Score configurations over their runs, the best mean first; then those that are set apart, or have no score.
 
     If the best one has several runs, those are set apart that have one, or that have trained less than nine tenths as
-    long: they are not judged.
+    long: they are not judged. Nor is an unknown one, beside others.
 
     Args:
         runs: The run of each trial.
@@ -214,13 +272,26 @@ def judge(
         )
         for group in groups
     ]
-    scored = sorted((entry for entry in ranking if entry.n), key=lambda entry: -sign * float(np.mean(entry.scores)))
+    scored = _best_first(ranking, sign)
     apart = [(entry, why) for entry in scored if (why := _set_apart(entry, scored[0]))]
     judged = _judged_together([entry for entry in scored if not _set_apart(entry, scored[0])], sign, tasks is None)
     for entry, why in apart:
         (alone,) = _judged_together([entry], sign, tasks is None)
         judged.append(_not_judged(alone, why, sign * (judged[0].mean.value - alone.mean.value)))
-    return [*judged, *(replace(entry, set_apart=_without_score(entry)) for entry in ranking if not entry.n)]
+    judged += [replace(entry, set_apart=_without_score(entry)) for entry in ranking if not entry.n]
+    return [replace(entry, failed_ahead=_failed_ahead(entry, judged[0].mean.value, sign)) for entry in judged]
+
+
+def _best_first(ranking: Sequence[Judged], sign: int) -> list[Judged]:
+    """Return the configurations that have a score, the best mean first; unknown ones come last."""
+    scored = (entry for entry in ranking if entry.n)
+    return sorted(scored, key=lambda one: (one.configuration.is_unknown, -sign * float(np.mean(one.scores))))
+
+
+def _failed_ahead(entry: Judged, best: float, sign: int) -> list[float]:
+    """Return the scores of failed runs that are better than the best mean, the best first; none if that is NaN."""
+    failed = [run.score for run in entry.runs.values() if run.status == FAILED and run.score is not None]
+    return sorted((score for score in failed if sign * best < sign * score < math.inf), reverse=sign > 0)
 
 
 def _without_score(entry: Judged) -> str:
@@ -231,6 +302,8 @@ def _without_score(entry: Judged) -> str:
 
 def _set_apart(entry: Judged, best: Judged) -> str:
     """Return why a configuration is not judged; policies are judged as they stand."""
+    if entry is not best and entry.configuration.is_unknown:
+        return UNKNOWN_CONFIG
     if entry is best or best.n < 2:
         return ""
     if entry.step is not None and best.step is not None and entry.step < _AS_LONG * best.step:
@@ -302,10 +375,14 @@ def without_kind(text: str) -> str:
     return re.sub(r"^<(?:function|class) '?(.+?)'?( [0-9a-f]{8})?>$", r"\1\2", text)
 
 
-def _title(group: Configuration, as_text: Callable[[Any], str]) -> str:
-    settings = " · ".join(f"{name.rpartition('/')[2]} {as_text(value)}" for name, value in group.params.items())
+def _title(group: Configuration, settings: Sequence[str]) -> str:
+    told = _BETWEEN.join(settings)
     which = "" if group.only is None else f"trial {group.only}"
-    return f"{settings} ({which})" if settings and which else settings or which or "all trials"
+    return f"{told} ({which})" if told and which else told or which or "all trials"
+
+
+def _exact(value: Any) -> str:
+    return short(value, digits=12)
 
 
 def _full_names(words: str, params: Sequence[Mapping[str, Any]], wanted_names: Sequence[str]) -> list[str]:

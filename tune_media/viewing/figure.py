@@ -13,11 +13,12 @@ from tune_media.values import score
 from tune_media.values.installing import pip_install
 from tune_media.values.number import counted
 from tune_media.values.problems import argument, remedy
-from tune_media.viewing.comparison import metric_named, scores_by
-from tune_media.viewing.configurations import Configuration, titles
+from tune_media.viewing.comparison import judged, metric_named, scores_by
+from tune_media.viewing.configurations import Configuration, Judged, masked, titles
 from tune_media.viewing.curves import Curves, MeanCurve
 from tune_media.viewing.inference import Estimate
 from tune_media.viewing.looks import looks
+from tune_media.viewing.verdict import failed_ahead
 
 if TYPE_CHECKING:
     from tune_media.viewing.catalog import Catalog
@@ -46,7 +47,7 @@ class WrittenFigure:
     """A figure that has been written."""
 
     shown: str  # a sentence
-    lacking: Sequence[str]  # a sentence for each configuration that is drawn in part, or not
+    lacking: Sequence[str]  # a sentence for each configuration that is drawn in part, or not, or failed while ahead
     metric: str  # its whole name
     configurations: Sequence[Drawn]  # the best first, with those that could not be drawn
 
@@ -60,7 +61,7 @@ def write_figure(
     ``Catalog.compare``. With ``iqm``, the interquartile mean is drawn instead.
     """
     name = metric_of(catalog, metric)
-    scores_by(catalog.trials, name)  # or it says which metrics there are
+    scores = scores_by(catalog.trials, name)  # or it says which metrics there are
     found = Curves().means(catalog.trials, catalog.statuses, name, by=by, iqm=iqm)
     lines = [line for line in found if line.step]
     if not lines:
@@ -70,11 +71,22 @@ def write_figure(
     shown = f"{'Interquartile mean' if iqm else 'Mean'} over {of_runs}"
     shown += ", with its 95 % interval" if runs[-1] > 1 else ""
     with matplotlib_figure(_WIDTH, max(_HEIGHT, len(lines) * _NAME_HEIGHT / 72 + 0.9), path) as figure:
-        _draw(figure, lines, score.RETURNS.get(name) or name.rpartition("/")[2].replace("_", " "), shown)
+        _draw(figure, lines, label_of(name), shown)
     sentence = f"{shown}, of {counted(len(lines), 'configuration')} in {path}"
     ends = [(line.step[-1], line.mean[-1]) if line.step else (None, None) for line in found]
     configurations = [Drawn(line.configuration, line.runs, *end) for line, end in zip(found, ends, strict=True)]
-    return WrittenFigure(sentence, _lacking(found), name, configurations)
+    failed = failures(judged(catalog.trials, catalog.statuses, scores, by=by), name)
+    return WrittenFigure(sentence, [*_lacking(found), *failed], name, configurations)
+
+
+def failures(ranking: Sequence[Judged], metric: str) -> list[str]:
+    """Return which configurations had failed runs that led, in sentences."""
+    return failed_ahead(ranking, titles([masked(entry.configuration) for entry in ranking]), label_of(metric))
+
+
+def label_of(metric: str) -> str:
+    """Return a metric as an axis names it."""
+    return score.RETURNS.get(metric) or metric.rpartition("/")[2].replace("_", " ")
 
 
 def metric_of(catalog: Catalog, metric: str | None) -> str:
@@ -105,7 +117,7 @@ def matplotlib_figure(width: float, height: float, path: Path) -> Iterator[Any]:
 
 def _lacking(lines: Sequence[MeanCurve]) -> list[str]:
     """Return which configurations are drawn in part only, because one of their runs ended before the others."""
-    names = titles([line.configuration for line in lines])
+    names = titles([masked(line.configuration) for line in lines])
     told = []
     for name, line in zip(names, lines, strict=True):
         last = line.step[-1] if line.step else -math.inf
@@ -140,7 +152,7 @@ def _draw(figure: Any, lines: Sequence[MeanCurve], label: str, title: str) -> No
     axes.autoscale(enable=False)
     height = axes.get_window_extent().height * 72 / figure.dpi  # points
     ends = [axes.transLimits.transform((0, line.mean[-1].value))[1] * height for line in lines]
-    names = titles([line.configuration for line in lines])
+    names = titles([masked(line.configuration) for line in lines])
     for name, place, line, (color, style) in zip(names, spread(ends, _NAME_HEIGHT, height), lines, styles, strict=True):
         end = axes.transLimits.transform((line.step[-1], line.mean[-1].value))
         ways = [end[0], _NAMES_AT - 0.01], [end[1], place / height]

@@ -24,7 +24,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from tune_media.experiment.params import Absent, comparable
+from tune_media.experiment.params import Absent, comparable, is_unknown
 from tune_media.values.number import as_number
 from tune_media.viewing.configurations import configurations, is_seed
 from tune_media.viewing.inference import LEVEL, Estimate
@@ -78,7 +78,8 @@ def importances(params: Sequence[Mapping[str, Any]], scores: Sequence[float | No
     if len(scored) >= FEWEST:
         shares = _shares_together([own for own, _ in scored], [mean for _, mean in scored])
     else:
-        trials = [(own, score) for own, score in zip(params, scores, strict=True) if score is not None]
+        pairs = zip(params, scores, strict=True)
+        trials = [(own, score) for own, score in pairs if score is not None and not is_unknown(own)]
         if len(trials) < _FEWEST_TRIALS:
             return []
         names = scored[0][0]
@@ -94,7 +95,7 @@ def scored_configurations(
     scored = []
     for configuration in configurations(params):
         numbers = [score for number in configuration.trials if (score := scores[number]) is not None]
-        scored += [(configuration.params, float(np.mean(numbers)))] if numbers else []
+        scored += [(configuration.params, float(np.mean(numbers)))] if numbers and not configuration.is_unknown else []
     return scored
 
 

@@ -10,7 +10,7 @@ import numpy as np
 
 from tune_media.values.number import counted
 from tune_media.viewing import wording
-from tune_media.viewing.configurations import FAILED, Judged, masked, short, titles
+from tune_media.viewing.configurations import Judged, masked, short, titles
 from tune_media.viewing.inference import (
     CLOSE,
     COPIES,
@@ -71,16 +71,17 @@ def verdict(ranking: Sequence[Judged], label: str, *, sign: int = 1, condition: 
     >>> verdict([], "mean return").sentence
     'No score: nothing to compare.'
     """
-    scored, failed = [entry for entry in ranking if entry.n], _failed(ranking, label, sign)
+    scored = [entry for entry in ranking if entry.n and not entry.configuration.is_unknown]
+    names = titles([masked(entry.configuration) for entry in ranking], _MAX_TITLE)
+    remarks = [*failed_ahead(ranking, names, label), *_unknown(ranking)]
     if len(scored) < 2:
-        return Verdict("One configuration:" if scored else "No score:", "nothing to compare", ".", failed[:1], False)
+        return Verdict("One configuration:" if scored else "No score:", "nothing to compare", ".", remarks[:1], False)
     judged = [entry for entry in scored if not entry.set_apart]
-    names = [_cut(title) for title in titles([masked(entry.configuration) for entry in judged])]
     close = [place for place, entry in enumerate(judged, 1) if entry.is_not_clearly_worse]
     is_clear = len(judged) > 1 and not close
     going_on = _going_on(ranking)
     lead, end = _claim(scored, judged, close, condition, is_clear=is_clear, is_final=not going_on)
-    why = _why(judged, names, label, sign, [*failed, *going_on])
+    why = _why(judged, names, label, sign, [*remarks, *going_on])
     return Verdict(lead, names[0], end, why, is_clear)
 
 
@@ -144,19 +145,20 @@ def _set_apart(scored: Sequence[Judged], judged: int, *, is_clear: bool) -> tupl
     return f"of the {judged} that " + ("can be judged" if alone else f"trained to step {scored[0].step:,.0f}"), told
 
 
-def _failed(ranking: Sequence[Judged], label: str, sign: int) -> list[str]:
-    """Return which configurations had failed runs that led, in sentences."""
-    names = titles([masked(entry.configuration) for entry in ranking])
-    best = max((sign * entry.mean.value for entry in ranking[:1] if entry.n), default=math.inf)
+def failed_ahead(ranking: Sequence[Judged], names: Sequence[str], label: str) -> list[str]:
+    """Return which configurations, by their names, had failed runs that led, in sentences."""
     told = []
     for name, entry in zip(names, ranking, strict=True):
-        failed = [run.score for run in entry.runs.values() if run.status == FAILED and run.score is not None]
-        led = [score for score in failed if best < sign * score < math.inf]
-        scores = ", ".join(short(score) for score in sorted(led, key=lambda score: -sign * score))
-        if led:
-            last = f"{'its' if len(led) == 1 else 'their'} last {label} was {scores}"
-            told.append(f"{counted(len(led), 'run')} of {_cut(name)} failed while ahead: {last}.")
+        if led := [short(score) for score in entry.failed_ahead]:
+            last = f"{'its' if len(led) == 1 else 'their'} last {label} was {', '.join(led)}"
+            told.append(f"{counted(len(led), 'run')} of {name} failed while ahead: {last}.")
     return told
+
+
+def _unknown(ranking: Sequence[Judged]) -> list[str]:
+    """Return how many runs may be of any configuration, in a sentence; none if all are known."""
+    count = sum(entry.configuration.is_unknown for entry in ranking)
+    return [f"{counted(count, 'run')} cannot be judged: the params.json is damaged."] if count else []
 
 
 def _why(scored: Sequence[Judged], names: Sequence[str], label: str, sign: int, remarks: Sequence[str]) -> list[str]:
@@ -243,7 +245,3 @@ def _best_run(scored: Sequence[Judged], names: Sequence[str], sign: int) -> list
     which = "highest" if sign > 0 else "lowest"
     top, mean = short(tops[place]), short(entry.mean.value)
     return [f"The {which} single run is one of #{place + 1}, {names[place]}, with {top}; their mean is {mean}."]
-
-
-def _cut(title: str) -> str:
-    return title if len(title) <= _MAX_TITLE else f"{title[: _MAX_TITLE - 1]}…"

@@ -7,11 +7,20 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from tune_media.values import score
 from tune_media.values.number import counted
 from tune_media.viewing import comparison, verdict_picture, wording
-from tune_media.viewing.configurations import FAILED, RUNNING, Judged, titles
-from tune_media.viewing.figure import INK, PALE, TEXT, Drawn, WrittenFigure, matplotlib_figure, metric_of
+from tune_media.viewing.configurations import FAILED, RUNNING, Judged, masked, titles
+from tune_media.viewing.figure import (
+    INK,
+    PALE,
+    TEXT,
+    Drawn,
+    WrittenFigure,
+    failures,
+    label_of,
+    matplotlib_figure,
+    metric_of,
+)
 from tune_media.viewing.looks import color_of
 
 if TYPE_CHECKING:
@@ -33,12 +42,11 @@ def write_verdict(
     configurations = [_drawn(entry) for entry in ranking[: verdict_picture.FIRST]]
     rows = verdict_picture.rows(ranking, catalog.statuses)[: verdict_picture.FIRST]
     with matplotlib_figure(_WIDTH, 0.7 + _ROW * len(rows), path) as figure:
-        label = score.RETURNS.get(name) or name.rpartition("/")[2].replace("_", " ")
         colors = [color_of(entry.configuration.place) for entry in ranking[: len(rows)]]
-        _draw(figure, rows, titles([entry.configuration for entry in ranking]), label, colors)
+        _draw(figure, rows, titles([masked(entry.configuration) for entry in ranking]), label_of(name), colors)
     first = f"the first {len(rows)} of " if len(ranking) > len(rows) else ""
     sentence = f"The verdict on {first}{counted(len(ranking), 'configuration')} in {path}"
-    return WrittenFigure(sentence, [], name, configurations)
+    return WrittenFigure(sentence, failures(ranking, name), name, configurations)
 
 
 def _drawn(entry: Judged) -> Drawn:

@@ -44,7 +44,6 @@ from werkzeug.utils import send_file
 from werkzeug.wrappers import Request, Response
 from werkzeug.wsgi import wrap_file
 
-from tune_media.experiment.status import tracebacks
 from tune_media.experiment.trial_files import TrialFiles
 from tune_media.experiment.trial_folders import Trials
 from tune_media.storage.filesystem import NotAFileError, check_is_file, is_local, open_file
@@ -215,7 +214,7 @@ class ViewerApp:
 
     def _one_trial(self, request: Request) -> Page:
         trial = self._trial(request.args.get("trial", ""))
-        problems = {"tracebacks": tracebacks(trial.filesystem, trial.path), "lost": lost_payload(trial)}
+        problems = {"tracebacks": trial.tracebacks, "lost": lost_payload(trial)}
         return Page(json_content({**trial.curves(), **problems}))
 
     def _clip(self, request: Request) -> Page:

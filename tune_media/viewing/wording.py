@@ -55,6 +55,7 @@ _ROW_DOUBTS = {
     ONE_RUN: "one run",
     ONE_SEED: "one evaluation seed",
     NOT_COMPARABLE: "best clips",
+    "unknown_config": "params.json is damaged",
 }
 
 
