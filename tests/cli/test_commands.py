@@ -91,6 +91,7 @@ def test_a_picture_of_a_large_sweep_says_that_it_lacks_clips(tmp_path):
         ("evaluate {exp}/nothing", "nothing'; pass the folder of an experiment"),
         ("list --jsn {exp}", "No such option"),
         ("watch {exp} --port {port}", "in use"),
+        ("watch {exp} --play --host 0.0.0.0", "--play: is for this machine only: leave --host out."),
         ("watch {exp} --host no.such.host.invalid", "cannot listen on no.such.host.invalid, port 6007"),
         ("watch {exp} --host 203.0.113.1", "Pass another --port (0 takes a free one) or --host."),
         ("list {exp} --config", "--config adds the whole config to the lines of --json: pass both."),

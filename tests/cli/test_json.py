@@ -187,16 +187,24 @@ def test_deliver(printed, tmp_path, monkeypatch, capsys):
     check("deliver", found)
 
 
-def test_watch_prints_its_url_and_serves(sweep):
-    words = ["watch", sweep, "--port", "0", "--json"]
-    with subprocess.Popen([sys.executable, "-m", "tune_media", *words], stdout=subprocess.PIPE) as process:
+@pytest.mark.parametrize(("more", "number", "code"), [([], signal.SIGINT, 0), (["--no-play"], signal.SIGTERM, -15)])
+def test_watch_prints_its_url_and_serves(sweep, more, number, code):
+    words = [sys.executable, "-m", "tune_media", "watch", sweep, "--port", "0", "--json", *more]
+    with subprocess.Popen(words, stdout=subprocess.PIPE, stderr=subprocess.PIPE) as process:
         try:
             found = json.loads(process.stdout.readline())
-            assert b"<html" in urllib.request.urlopen(found["url"]).read()
-            process.send_signal(signal.SIGINT)
-            assert (process.stdout.read(), process.wait(60)) == (b"", 0)
+            url, _, token = found["url"].partition("/#token=")
+            served = [
+                urllib.request.urlopen(f"{url}/{path}").read() for path in ("", "data/first.json", "data/index.json")
+            ]
+            process.send_signal(number)
+            assert (process.stdout.read(), process.wait(60)) == (b"", code)
+            warning = process.stderr.read().decode()
         finally:
             process.kill()
+    assert b"<html" in served[0] and b'"plays":' + (b"false" if more else b"true") in served[2]
+    assert bool(token) is ("A click on ▷ runs code that is stored in" in warning) is not more
+    assert not token or token.encode() not in b"".join(served)  # which other users of the machine can read
     assert found["pid"] == process.pid
     check("watch", found)
 

@@ -270,7 +270,8 @@ def test_the_command_follows_with_low_priority(tmp_path):
     assert process.returncode == 0 and "aim_7.json" in rest
 
 
-def test_an_interruption_ends_it_at_once_and_says_that_it_goes_on(tmp_path):
+@pytest.mark.parametrize(("number", "code"), [(signal.SIGINT, 2), (signal.SIGTERM, -signal.SIGTERM)])
+def test_an_interruption_ends_it_at_once_and_says_that_it_goes_on(tmp_path, number, code):
     written(tmp_path / "models", 7)
     words = ["--policy", NAMES[0], "--env", NAMES[1], "--seeds", "0:2", "--no-clips", "--follow"]
     command = [sys.executable, "-m", "tune_media", "evaluate", str(tmp_path / "models"), *words]
@@ -278,9 +279,9 @@ def test_an_interruption_ends_it_at_once_and_says_that_it_goes_on(tmp_path):
     with subprocess.Popen(command, text=True, stdout=pipe, stderr=pipe, cwd=folder) as process:
         while "aim_7.json" not in process.stdout.readline():
             hurry(process)
-        process.send_signal(signal.SIGINT)
-        assert "it was interrupted; run it again, and it goes on" in process.stderr.read()
-    assert process.returncode == 2
+        process.send_signal(number)
+        assert ("it was interrupted; run it again, and it goes on" in process.stderr.read()) is (code == 2)
+    assert process.returncode == code
 
 
 def test_one_policy_in_a_file_is_evaluated_and_another_one_under_its_name_anew(tmp_path):

@@ -278,7 +278,7 @@ def test_the_command_leads_to_a_comparison_that_marks_the_fork(browser, tmp_path
     run = CliRunner().invoke(main, ["fork", episode, *how, *loader])
     assert run.exit_code == 0, run.output
     (command,) = re.findall(r"^ +(tune-media watch .+)$", run.stdout, re.M)
-    (link,) = re.findall(r"^ +http://localhost:6007/#(.+)$", run.stdout, re.M)
+    (link,) = re.findall(r"^ +http://127.0.0.1:6007/#(.+)$", run.stdout, re.M)
     folder = shlex.split(command)[-1]
     with served("watch", folder, tmp_path) as url, viewer_page(browser, "watch") as viewer:
         opened(viewer, url, **{name: value for name, (value,) in parse_qs(link).items()})

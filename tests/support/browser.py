@@ -89,7 +89,7 @@ class Viewer:
 
 
 @contextlib.contextmanager
-def served(host: str, experiment: Path, folder: Path) -> Iterator[str]:
+def served(host: str, experiment: Path, folder: Path, token: str | None = None) -> Iterator[str]:
     """Serve an experiment by ``watch``, ``gallery`` (written into the folder) or ``tensorboard``; yield the address."""
     if host == "gallery":
         from tune_media.viewing.gallery import Gallery
@@ -101,11 +101,11 @@ def served(host: str, experiment: Path, folder: Path) -> Iterator[str]:
         return
     from tune_media.viewing.watch import make_watch_server
 
-    server = make_watch_server(str(experiment))
+    server = make_watch_server(str(experiment), token=token)
     thread = threading.Thread(target=server.serve_forever)
     thread.start()
     try:
-        yield f"http://localhost:{server.port}/"
+        yield f"http://127.0.0.1:{server.port}/"
     finally:
         server.shutdown()
         thread.join()
@@ -143,9 +143,11 @@ def chromium() -> Iterator[Any]:
 
 
 @contextlib.contextmanager
-def opened(browser: Any, experiment: Path, folder: Path, link: str = "", host: str = "watch") -> Iterator[Viewer]:
+def opened(
+    browser: Any, experiment: Path, folder: Path, link: str = "", host: str = "watch", **more: Any
+) -> Iterator[Viewer]:
     """Serve an experiment and open a view of its page, on which nothing may go wrong."""
-    with served(host, experiment, folder) as url, viewer_page(browser, host) as viewer:
+    with served(host, experiment, folder, **more) as url, viewer_page(browser, host) as viewer:
         viewer.url = url
         yield viewer.open(url, link)
         assert viewer.errors == []

@@ -19,7 +19,8 @@ from tune_media.values.episodes import EpisodeBatch, EpisodeData
 from tune_media.viewing.tape_player import TapePlayer
 from tune_media.viewing.web import ViewerApp
 
-CLICK = {"X-Tune-Media": "play"}
+TOKEN = "M6A4QG-7gJkhoy7hHHa_eg"
+CLICK = {"X-Tune-Media": TOKEN}
 
 
 @pytest.fixture
@@ -43,7 +44,7 @@ def experiment(tmp_path):
     return tmp_path / "sweep"
 
 
-def client_of(experiment, player):
+def client_of(experiment, player=None):
     return Client(ViewerApp(Trials([LogDirectory.of(str(experiment))]), "sweep", player))
 
 
@@ -70,7 +71,7 @@ def played(client, what):
 
 
 def test_a_click_renders_an_episode_and_what_cannot_be_played_says_why(experiment):
-    client = client_of(experiment, TapePlayer())
+    client = client_of(experiment, TapePlayer(TOKEN))
     good, other = wanted(client)
     name, state = played(client, good)
     shape = {"frames": STEPS + 1, "fps": 5, "stride": 1, "width": 32, "height": 32}
@@ -86,13 +87,17 @@ def test_a_click_renders_an_episode_and_what_cannot_be_played_says_why(experimen
 
 
 def test_code_runs_on_a_click_of_the_own_page_only(experiment):
-    client = client_of(experiment, TapePlayer())
+    client = client_of(experiment, TapePlayer(TOKEN))
     what = wanted(client)[0]
     assert client.post("/data/play.json", query_string=what).status_code == 403  # as a form of another site would
+    for guess in ("play", "", TOKEN[:-1], "\xe9"):  # by another user of this machine
+        refused = client.post("/data/play.json", query_string=what, headers={"X-Tune-Media": guess})
+        assert (refused.status_code, "address that `tune-media watch` printed" in refused.text) == (403, True)
+    assert client.get("/data/played.json", query_string=what).json == {}
     assert client.get("/data/play.json", query_string=what, headers=CLICK).status_code == 404
     elsewhere = {**what, "report": "../../etc/passwd"}
     assert client.post("/data/play.json", query_string=elsewhere, headers=CLICK).status_code == 404
-    other = client_of(experiment, None)  # TensorBoard, or a server that is open to other machines
+    other = client_of(experiment)  # TensorBoard, or a server that is open to other machines
     assert (client.get("/data/index.json").json["plays"], other.get("/data/first.json").json["plays"]) == (True, False)
     assert other.post("/data/play.json", query_string=what, headers=CLICK).status_code == 403
     assert other.get("/data/tape.json", query_string=what).json["series"] == {"reward": [1.0] * STEPS}  # nothing runs
@@ -100,7 +105,7 @@ def test_code_runs_on_a_click_of_the_own_page_only(experiment):
 
 
 def test_a_tape_opens_in_the_view_of_a_clip(browser, experiment, tmp_path):
-    with opened(browser, experiment, tmp_path) as viewer:
+    with opened(browser, experiment, tmp_path, f"token={TOKEN}", token=TOKEN) as viewer:
         for button in (".screen button.tape", ".facts button.tape"):  # without a clip, and with an older one
             viewer.frame.click(f".card {button}")
             viewer.wait("document.querySelector('.stage video')?.readyState >= 2")
@@ -122,6 +127,7 @@ def test_a_tape_opens_in_the_view_of_a_clip(browser, experiment, tmp_path):
         viewer.frame.evaluate("tuneMedia.app.instance.copyLink()")
         viewer.wait("document.querySelector('.toast').innerText")
         address = viewer.page.url
+        assert "#view=clip" in address  # and no token
         viewer.page.go_back()
         viewer.wait("document.querySelectorAll('tr:nth-child(2) button.tape').length === 1")
         viewer.frame.click("tr:nth-child(2) button.tape")
@@ -134,24 +140,39 @@ def test_a_tape_opens_in_the_view_of_a_clip(browser, experiment, tmp_path):
 def test_a_link_to_a_tape_runs_no_code_before_a_click(browser, experiment, tmp_path):
     (trial,) = Trials([LogDirectory.of(str(experiment))]).all()
     (report,) = [path for path in trial.report_files if path.endswith("7.json")]
-    with served("watch", experiment, tmp_path) as url, viewer_page(browser, "watch") as viewer:
+    with served("watch", experiment, tmp_path, TOKEN) as url, viewer_page(browser, "watch") as viewer:
         posts = []
         viewer.page.on("request", lambda request: posts.append(request.url) if request.method == "POST" else None)
         viewer.open(url, "view=episodes&order=episode_return&orderDown=true")
         viewer.wait("document.querySelectorAll('button.tape').length === 2")
         best = viewer.frame.evaluate("tuneMedia.app.instance.source.episodes({ sort: 'return', descending: 1 })")
         id = best["rows"][0][best["columns"].index("episode_id")]
-        viewer.open(url, f"view=clip&trial=trial&key=episodes/worst&clip=tape/0/{id}/{report}")
+        shown = f"view=clip&trial=trial&key=episodes/worst&clip=tape/0/{id}/{report}"
+        viewer.open(url, shown)
         viewer.wait("document.querySelector('.inside .u-over')")
+        assert viewer.all(".untaped p")[0].startswith(
+            "Only a page at the address that tune-media watch printed plays it"
+        )
+        assert viewer.all(".tape-play") == []
+        viewer.page.goto(f"{url}#token={TOKEN}&{shown}")  # pasted into the same tab, which loads nothing
+        viewer.wait("document.querySelector('.tape-play')")
+        assert viewer.page.url.startswith(f"{url}#view=clip&")
         assert (viewer.all(".stage video"), posts) == ([], [])
         assert viewer.all(".step-shown") == ["step 7"]
         assert viewer.axe_violations() == {}
         viewer.frame.click(".tape-play")
         viewer.wait("document.querySelector('.stage video')?.readyState >= 2")
         assert len(posts) == 1
+        viewer.frame.evaluate("sessionStorage.token = 'of a server that has ended'")
+        viewer.frame.evaluate(
+            "const { tapes } = tuneMedia.app.instance; const [tape] = tapes.held.values();"
+            " tapes.change(tape, { played: null }); tapes.play(tape)"
+        )
+        viewer.wait("document.querySelector('.stage .problem')?.innerText.includes('Open the address that')")
         viewer.press("ArrowLeft")  # the clip before it
         viewer.wait("tuneMedia.app.instance.clip.path.endsWith('.mp4') && tuneMedia.app.instance.clip.step === 3")
-        assert viewer.errors == []
+        (refused,) = viewer.errors
+        assert "403" in refused
 
 
 def test_a_page_that_cannot_play_tapes_says_which_command_makes_the_clip(browser, experiment, tmp_path, monkeypatch):

@@ -64,7 +64,7 @@ def test_the_link_is_one_that_a_browser_can_open(monkeypatch):
     monkeypatch.setattr("socket.getaddrinfo", look_up)
     assert reachable_at("0.0.0.0", 6007) == "http://lab3.example:6007"
     known.clear()
-    assert reachable_at("0.0.0.0", 6007) == "http://localhost:6007"
+    assert reachable_at("0.0.0.0", 6007) == "http://127.0.0.1:6007"
     assert reachable_at("fe80::1", 1) == "http://[fe80::1]:1"
 
 
@@ -74,7 +74,7 @@ def test_without_a_display_it_says_how_to_reach_it(monkeypatch):
     monkeypatch.setattr("socket.gethostname", lambda: "node7")
     for name in ("DISPLAY", "WAYLAND_DISPLAY", "SSH_CONNECTION"):
         monkeypatch.delenv(name, raising=False)
-    assert ssh_line("127.0.0.1", 6007) == "ssh -L 6007:localhost:6007 me@node7"
+    assert ssh_line("127.0.0.1", 6007) == "ssh -L 6007:127.0.0.1:6007 me@node7"
     monkeypatch.setenv("DISPLAY", ":0")
     assert ssh_line("127.0.0.1", 6007) is None
     monkeypatch.setenv("SSH_CONNECTION", "10.0.0.1 1 10.0.0.2 22")

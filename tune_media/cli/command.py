@@ -208,8 +208,8 @@ def nothing_recorded(path: str, wanted: str = "Nothing") -> str:
     )
 
 
-def warn_of_stored_code(place: str, *experiments: str) -> None:
-    """Warn that code in files of experiments runs next."""
+def warn_of_stored_code(place: str, *experiments: str, what: str = "This") -> None:
+    """Warn that code in files of experiments runs next, or when somebody does something."""
     trust = "go on only if you trust the people who made it."
     for experiment in dict.fromkeys(experiments):
-        click.echo(f"This runs code that is stored in {experiment}, in {place}: {trust}", err=True)
+        click.echo(f"{what} runs code that is stored in {experiment}, in {place}: {trust}", err=True)

@@ -299,5 +299,5 @@ def fork(episode: str, candidate: str, **options: Any) -> Outcome:
     lines = [in_shell(sentence(forked)), *(f"Note: {in_shell(problem)}." for problem in forked.problems)]
     lines += [f"\nSee it beside the original:\n\n    tune-media watch {shell_word(forked.path, episode)}\n"]
     if forked.link:
-        lines += [f"and then in the browser:\n\n    http://localhost:6007/{forked.link}\n"]
+        lines += [f"and then in the browser:\n\n    http://127.0.0.1:6007/{forked.link}\n"]
     return Outcome(forked.facts(), lines)

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import os
+import secrets
 
 import click
 
-from tune_media.cli.command import Command, Outcome, clip_facts, is_json, nothing_recorded
+from tune_media.cli.command import Command, Outcome, clip_facts, is_json, nothing_recorded, warn_of_stored_code
 from tune_media.cli.shared_options import names_columns
 from tune_media.values.checks import local_path
 from tune_media.values.number import counted
@@ -23,19 +24,33 @@ _MUCH = 10**9  # bytes that are copied only after a question
 )
 @click.option("--open/--no-open", "opens", default=False, help="Open the page in a browser.")
 @click.option("--wait", is_flag=True, help="Start although the folder, or an experiment in it, is not there yet.")
+@click.option(
+    "--play/--no-play",
+    "plays",
+    default=None,
+    help="Play an episode from its tape on a click, which runs code of the experiment. Default: yes, without --host.",
+)
 @names_columns
-def watch(experiment: str, host: str, port: int, opens: bool, wait: bool, columns: dict[str, str] | None) -> Outcome:
+def watch(
+    experiment: str, host: str, port: int, opens: bool, wait: bool, plays: bool | None, columns: dict[str, str] | None
+) -> Outcome:
     """Show the clips of EXPERIMENT, a folder or a URI, in the browser, live, without TensorBoard.
 
     Example: tune-media watch --open ~/ray_results/my_sweep
     """
-    from tune_media.viewing.watch import make_watch_server, reachable_at, ssh_line
+    from tune_media.viewing.watch import LOCAL_HOSTS, make_watch_server, reachable_at, ssh_line
 
-    server = make_watch_server(experiment, host, port, wait=wait, columns=columns)
-    url = reachable_at(host, server.port)
+    if plays and host not in LOCAL_HOSTS:
+        raise click.BadParameter("is for this machine only: leave --host out.", param_hint="--play")
+    token = secrets.token_urlsafe(16) if plays is not False and host in LOCAL_HOSTS else None
+    server = make_watch_server(experiment, host, port, wait=wait, columns=columns, token=token)
+    page = f"/#token={token}" if token else ""
+    url = reachable_at(host, server.port) + page
+    if token:
+        warn_of_stored_code("the recipes of its tapes (--no-play: none)", experiment, what="A click on ▷")
     lines = [f"{url} shows the episodes of {experiment}. Press Ctrl+C to stop."]
     if ssh := ssh_line(host, server.port):
-        lines += [f"From another machine: {ssh} and open http://localhost:{server.port}"]
+        lines += [f"From another machine: {ssh} and open http://127.0.0.1:{server.port}{page}"]
     if opens:
         click.launch(url)
     facts = {"url": url, "pid": os.getpid(), "port": server.port, "ssh": ssh, "experiment": experiment}

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import hmac
 import threading
 from collections import OrderedDict
 from dataclasses import dataclass, field
@@ -38,13 +39,18 @@ class TapePlayer:
     """Renders episodes that have tapes, one at a time, in a process that runs the code of their recipe.
 
     Nothing is written to the experiment: the clips that were played last are kept in memory. Any thread may call any
-    method.
+    method. ``token`` is what a click must bring; no page has it, since others on this machine can read the pages.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, token: str) -> None:
+        self._token = token
         self._pool = RenderPool()
         self._playing: OrderedDict[str, _Playing] = OrderedDict()
         self._lock = threading.Lock()
+
+    def allows(self, token: str) -> bool:
+        """Return whether a request with this token comes from somebody who was given the page's whole address."""
+        return hmac.compare_digest(token.encode(), self._token.encode())
 
     def play(self, trial: TrialFiles, report: str, episode_id: str) -> str:
         """Begin to render an episode, unless it is there or under way; return its name for ``state``.

@@ -6,6 +6,7 @@ import contextlib
 import getpass
 import os
 import re
+import shlex
 import socket
 import sys
 from collections.abc import Iterable, Mapping
@@ -26,6 +27,9 @@ if TYPE_CHECKING:
 
 LOCAL_HOSTS = ("localhost", "127.0.0.1", "::1")
 _ALL_ADDRESSES = ("0.0.0.0", "::", "")
+_HERE = {"localhost": "127.0.0.1", "0.0.0.0": "127.0.0.1", "": "127.0.0.1", "::": "::1"}
+"""Where a client on this machine reaches a host. Nobody is sent to ``localhost``, which may be two addresses: a browser
+asks at that of IPv6 first, where another user's server may listen."""
 _HOST = re.compile(r"(?:\[([^\[\]]+)\]|([^:\[\]]+))(?::\d+)?")  # of a request, with or without a port
 
 
@@ -36,17 +40,18 @@ def make_watch_server(
     *,
     wait: bool = False,
     columns: Mapping[str, str] | None = None,
+    token: str | None = None,
 ) -> BaseWSGIServer:
     """Return a server of the viewer for an experiment; ``serve_forever`` runs it.
 
-    Port 0 is a free one. With ``wait``, the folder may come later; until then, the page has no trials. For ``path`` and
-    ``columns`` see ``tune_media.load``.
+    A click plays a tape if the page has the ``token``; None: none does. Port 0 is a free one. With ``wait``, the folder
+    may come later; until then, the page has no trials. For ``path`` and ``columns`` see ``tune_media.load``.
     """
     folder = places.folder_at(path) if wait else places.find_folders(path)[0]
     if not wait and not places.holds_experiment(folder):
         raise ValueError(f"{places.no_experiment(folder)} If its sweep starts later, pass --wait.")
     trials = Trials([LogDirectory(folder, columns=columns)])
-    viewer = ViewerApp(trials, folder.name, TapePlayer() if host in LOCAL_HOSTS else None)
+    viewer = ViewerApp(trials, folder.name, None if token is None else TapePlayer(token))
     app = only_local(viewer) if host in LOCAL_HOSTS else viewer
     family = socket.AF_INET6 if ":" in host else socket.AF_INET
     try:
@@ -63,17 +68,16 @@ def make_watch_server(
 def reachable_at(host: str, port: int) -> str:
     """Return the address of the page, as a browser takes it: a server that listens on all addresses is on this machine.
 
-    >>> reachable_at("127.0.0.1", 6007), reachable_at("::1", 80), reachable_at("lab3", 80)
-    ('http://localhost:6007', 'http://localhost:80', 'http://lab3:80')
+    >>> reachable_at("localhost", 6007), reachable_at("::1", 80), reachable_at("lab3", 80)
+    ('http://127.0.0.1:6007', 'http://[::1]:80', 'http://lab3:80')
     """
-    if host in LOCAL_HOSTS:
-        name = "localhost"
-    elif host in _ALL_ADDRESSES:
-        hostname = socket.getfqdn()
-        name = hostname if _is_known(hostname) else "localhost"
-    else:
-        name = f"[{host}]" if ":" in host else host
-    return f"http://{name}:{port}"
+    hostname = socket.getfqdn() if host in _ALL_ADDRESSES else ""
+    return f"http://{hostname if hostname and _is_known(hostname) else _here(host)}:{port}"
+
+
+def _here(host: str) -> str:
+    name = _HERE.get(host, host)
+    return f"[{name}]" if ":" in name else name
 
 
 def ssh_line(host: str, port: int) -> str | None:
@@ -81,10 +85,10 @@ def ssh_line(host: str, port: int) -> str | None:
     has_display = sys.platform in ("darwin", "win32") or any(map(os.environ.get, ("DISPLAY", "WAYLAND_DISPLAY")))
     if has_display and not os.environ.get("SSH_CONNECTION"):
         return None
-    target = "localhost" if host in (*LOCAL_HOSTS, *_ALL_ADDRESSES) else host
+    forward = shlex.quote(f"{port}:{_here(host)}:{port}")
     with contextlib.suppress(KeyError, OSError, ImportError):  # a container has no name of the user
-        return f"ssh -L {port}:{target}:{port} {getpass.getuser()}@{socket.gethostname()}"
-    return f"ssh -L {port}:{target}:{port} {socket.gethostname()}"
+        return f"ssh -L {forward} {getpass.getuser()}@{socket.gethostname()}"
+    return f"ssh -L {forward} {socket.gethostname()}"
 
 
 def _is_known(name: str) -> bool:

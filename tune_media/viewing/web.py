@@ -9,7 +9,8 @@ data/configurations.json?metric=NAME&section=SECTION&mode=min|max
                                             configurations, with means and intervals over their runs
 data/episodes.json?where=FILTER&sort=COLUMN&descending=1&offset=N&limit=N&histogram=COLUMN&histogram_where=FILTER
                                             a page of all episodes; a histogram of a column
-data/play.json?trial=ID&report=PATH&episode=ID   a POST: render an episode that has a tape, and return its name
+data/play.json?trial=ID&report=PATH&episode=ID   a POST with the player's token in the header X-Tune-Media: render an
+                                            episode that has a tape, and return its name
 data/played.json?trial=ID&report=PATH&episode=ID   how far it is; empty if it was not played lately
 played/NAME/VIEW.mp4                        its clip
 data/trial.json?trial=ID                    one trial's metrics over training, why it failed, and its lost media
@@ -173,9 +174,9 @@ class ViewerApp:
         return Page(json_content(page))
 
     def _play(self, request: Request) -> Page:
-        """Begin to render an episode. Pages of other sites cannot send the header: the browser asks us first."""
-        if self._player is None or "X-Tune-Media" not in request.headers:
-            raise Forbidden("Tapes are played by `tune-media watch` on this machine only, on a click.")
+        """Begin to render an episode. Pages of other sites cannot send the header, and other users lack the token."""
+        if self._player is None or not self._player.allows(request.headers.get("X-Tune-Media", "")):
+            raise Forbidden("Open the address that `tune-media watch` printed last: only that page plays tapes.")
         try:
             return Page(json_content({"name": self._player.play(*self._taped(request))}))
         except ValueError as error:

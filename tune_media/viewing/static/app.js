@@ -30,7 +30,7 @@
       this.data = null;
       this.problem = null;
       this.reading = null; // [trials that the server has read, trials that there are], until it has read all
-      this.settings = readSettings();
+      this.settings = tm.hosts.attempt(() => JSON.parse(localStorage.getItem(SETTINGS)), {});
       this.state = { ...DEFAULTS, size: this.settings.size || DEFAULTS.size, menu: false, more: false,
         dialog: null, toast: "" };
       this.touched = false;
@@ -503,11 +503,7 @@
 
     save(patch) {
       Object.assign(this.settings, patch);
-      try {
-        localStorage.setItem(SETTINGS, JSON.stringify(this.settings));
-      } catch (error) {
-        // a page without storage forgets its settings
-      }
+      tm.hosts.attempt(() => localStorage.setItem(SETTINGS, JSON.stringify(this.settings))); // else it forgets them
     }
 
     render() {
@@ -574,14 +570,6 @@
     if (name === "step") return text === "last" || text === "best" ? text : Number(text);
     if (typeof DEFAULTS[name] === "boolean") return text === "true";
     return typeof DEFAULTS[name] === "number" ? Number(text) || 0 : text;
-  }
-
-  function readSettings() {
-    try {
-      return JSON.parse(localStorage.getItem(SETTINGS)) || {};
-    } catch (error) {
-      return {};
-    }
   }
 
   /** Copy a text; over plain http from another machine browsers have no clipboard, but the old command. */

@@ -13,7 +13,6 @@
     }
     const json = async (url) => (await get(url)).json();
     const query = (values) => new URLSearchParams(values).toString();
-    const comparison = ({ metric, section, mode }) => query({ metric, section, mode });
     const seen = {};
     let ahead = 0; // milliseconds of this clock before the server's
     /** Return a page, or null if it is the one that was returned last. */
@@ -33,13 +32,14 @@
       metrics: () => changed("metrics"),
       episodes: (wanted) => json(`data/episodes.json?${query(wanted)}`),
       curves: (metric, iqm) => json(`data/curves.json?${query({ metric, iqm: iqm ? "1" : "" })}`),
-      configurations: (wanted) => json(`data/configurations.json?${comparison(wanted)}`),
+      configurations: ({ metric, section, mode }) =>
+        json(`data/configurations.json?${query({ metric, section, mode })}`),
       trial: (trial) => json(`data/trial.json?${query({ trial: trial.id })}`),
       config: (trial) => json(`data/config.json?${query({ trial: trial.id })}`),
       clip: (clip) => json(`data/clip.json?${query({ trial: clip.trial.id, path: clip.path })}`),
       tape: (wanted) => json(`data/tape.json?${query(wanted)}`),
-      play: async (wanted) => (await get(`data/play.json?${query(wanted)}`,
-        { method: "POST", headers: { "X-Tune-Media": "play" } })).json(),
+      play: async (wanted, token) => (await get(`data/play.json?${query(wanted)}`,
+        { method: "POST", headers: { "X-Tune-Media": token } })).json(),
       played: (wanted) => json(`data/played.json?${query(wanted)}`),
     };
   }
@@ -95,19 +95,33 @@
 
   /** Return a function that has a value at the first call, and null afterwards: the files do not change. */
   function once(read) {
-    let isRead = false;
-    return async () => {
-      const value = isRead ? null : await read();
-      isRead = true;
-      return value;
-    };
+    let calls = 0;
+    return async () => (calls++ ? null : read());
+  }
+
+  /** Return what an action returns; the fallback if it raises, as storage does that the browser refuses. */
+  function attempt(action, fallback) {
+    try {
+      return action() ?? fallback;
+    } catch (error) {
+      return fallback;
+    }
   }
 
   /** A page of its own: the link is in the address, the theme is the system's unless the user chose one. */
   function pageHost() {
     return {
       name: "page",
-      readLink: () => location.hash.slice(1),
+      /** Return the link. The token that plays tapes is taken out of the address: this tab keeps it, no link has it. */
+      readLink() {
+        const [part, token] = location.hash.match(/^#token=([^&]*)&?/) || [];
+        if (part) {
+          attempt(() => sessionStorage.setItem("token", token));
+          history.replaceState(null, "", `#${location.hash.slice(part.length)}`);
+        }
+        return location.hash.slice(1);
+      },
+      token: () => attempt(() => sessionStorage.getItem("token"), ""),
       writeLink(link, replace) {
         const url = `#${link}`;
         if (url === location.hash) return;
@@ -136,13 +150,6 @@
   function tensorBoardHost() {
     const PARAMETER = "p.episodes.link";
     const outer = window.parent;
-    const attempt = (action, fallback) => {
-      try {
-        return action() ?? fallback;
-      } catch (error) {
-        return fallback;
-      }
-    };
     const hash = () => attempt(() => outer.location.hash.slice(1), "");
     const parts = () => hash().split("&").map((part) => part.split("="));
     const selection = () => attempt(() => {
@@ -199,5 +206,5 @@
     return channel;
   }
 
-  tm.hosts = { serverSource, filesSource, pageHost, tensorBoardHost };
+  tm.hosts = { attempt, serverSource, filesSource, pageHost, tensorBoardHost };
 })((window.tuneMedia = window.tuneMedia || {}));

@@ -6,6 +6,7 @@
   const { html, number, lastPart, Dialog } = tm.ui;
   const POLL_MS = 300;
   const PREFIX = "tape/";
+  const canPlay = ({ data, host }) => data.plays && host.token();
 
   /** Return the path that stands in a link where a clip has its file's. */
   const pathOf = (report, episode, view = 0) => `${PREFIX}${view}/${encodeURIComponent(episode)}/${report}`;
@@ -13,15 +14,8 @@
 
   function partsOf(path) {
     const [, view, episode = "", ...report] = path.split("/");
-    return { view: Number(view) || 0, episode: decoded(episode), report: report.join("/") };
-  }
-
-  function decoded(text) {
-    try {
-      return decodeURIComponent(text);
-    } catch (error) {
-      return text; // a link may come from anywhere
-    }
+    const id = tm.hosts.attempt(() => decodeURIComponent(episode), episode); // a link may come from anywhere
+    return { view: Number(view) || 0, episode: id, report: report.join("/") };
   }
 
   /** The tapes that were looked at: their episodes, and their clips once they have been played. */
@@ -61,11 +55,11 @@
     }
 
     async read(tape) {
-      const { source, data } = this.app;
+      const { app, app: { source } } = this;
       try {
         if (!source.tape) return;
         this.change(tape, { details: await source.tape(tape.wanted) });
-        const played = data.plays ? await source.played(tape.wanted) : {};
+        const played = canPlay(app) ? await source.played(tape.wanted) : {};
         if (played.views?.length) this.change(tape, { played });
       } catch (error) {
         this.change(tape, { problem: error.message });
@@ -75,10 +69,10 @@
     /** Have the server play a tape, and ask how far it is until it is over. */
     async play(tape) {
       if (tape.isPlaying || tape.played?.views.length) return;
-      const { source } = this.app;
+      const { source, host } = this.app;
       this.change(tape, { isPlaying: true, played: null, problem: null });
       try {
-        await source.play(tape.wanted);
+        await source.play(tape.wanted, host.token());
         for (;;) {
           const played = await source.played(tape.wanted);
           if (played.problem) throw new Error(played.problem);
@@ -112,7 +106,7 @@
   function Stage({ app, clip }) {
     const { tape } = clip;
     const { played, problem } = tape;
-    if (!app.data.plays) return html`<div class="screen untaped">
+    if (!canPlay(app)) return html`<div class="screen untaped">
       <${HowTo} app=${app} trial=${clip.trial.name} episode=${tape.wanted.episode} /></div>`;
     if (tape.isPlaying) {
       return html`<div class="screen untaped"><p role="status">The episode is played again, by the code that made its
@@ -128,7 +122,9 @@
 
   /** How the clip of an episode is made if this page cannot play it. */
   function HowTo({ app, trial, episode }) {
-    return html`<p>This page cannot play it. On a machine that has the experiment, this makes its clip:</p>
+    const why = app.data.plays ? "Only a page at the address that tune-media watch printed plays it"
+      : "This page cannot play it";
+    return html`<p>${why}. On a machine that has the experiment, this makes its clip:</p>
       <${tm.commands.Command}
         words=${["render", `path/to/${lastPart(app.data.title)}`, "--trial", trial, "--episodes", episode]} />
       <p class="muted">Or open the experiment with <code>tune-media watch</code>, which plays a tape on a click.</p>`;
@@ -138,15 +134,15 @@
   function PlayTape({ app, trial, report, episode }) {
     const open = () => {
       const path = pathOf(report, episode);
-      if (app.data.plays) app.tapes.play(app.tapes.of(app.data.named.get(trial), path));
+      if (canPlay(app)) app.tapes.play(app.tapes.of(app.data.named.get(trial), path));
       app.go({ view: "clip", trial, clip: path });
     };
-    const title = app.data.plays
+    const title = canPlay(app)
       ? "Play this episode again from its tape. This runs the code that made its env, in a process of its own."
       : "This episode has a tape and no clip";
-    return html`<button class="tape" title=${title} aria-label=${app.data.plays ? "Play the episode from its tape"
+    return html`<button class="tape" title=${title} aria-label=${canPlay(app) ? "Play the episode from its tape"
       : undefined} onClick=${app.source.tape ? open : () => app.show(NotHere, { trial, episode })}>
-        ${app.data.plays ? "▷" : "tape"}</button>`;
+        ${canPlay(app) ? "▷" : "tape"}</button>`;
   }
 
   const NotHere = ({ app, trial, episode }) => html`<${Dialog} app=${app} label="Episode with a tape">
