@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import itertools
 import json
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -12,6 +13,7 @@ from tune_media.storage.trial_folder import SAMPLED, is_object, is_stand_in, val
 from tune_media.values.foreign import is_a, shown, whole_characters, without_address
 
 _MAX_LIST_CHARACTERS = 80
+_SCALARS = frozenset({bool, int, float, str, type(None)})
 _CLEANRL = re.compile(r"(?P<env_id>.+)__(?P<exp_name>.+)__(?P<seed>\d{1,18})__\d{9,}")
 
 
@@ -103,6 +105,8 @@ def nested_choice(evaluated: Any, unresolved: Any) -> dict[str, Any]:
 def _sampled(config: Mapping[str, Any]) -> dict[str, Any]:
     sampled = {}
     for name, value in config.items():
+        if type(value) in _SCALARS:
+            continue
         inner: Any = _sampled(value) if is_a(value, Mapping) else value
         if (is_stand_in(inner) and inner[0] == SAMPLED) or (is_a(inner, dict) and inner):
             sampled[whole_characters(shown(name, str))] = inner
@@ -133,7 +137,9 @@ def flat_values(values: Mapping[str, Any], prefix: str = "") -> Iterator[tuple[s
     """Yield scalars and lists by name, nested ones as ``outer/inner``, without addresses; long ones end in a CRC."""
     for key, value in values.items():
         name = whole_characters(key)
-        if isinstance(value, Mapping):
+        if type(value) in _SCALARS and type(value) is not str:  # most are
+            yield f"{prefix}{name}", value
+        elif isinstance(value, Mapping):
             yield from flat_values(value, f"{prefix}{name}/")
         elif isinstance(value, str) and value.startswith("<"):  # Tune writes an object as its repr
             yield f"{prefix}{name}", whole_characters(without_address(value))
@@ -150,8 +156,9 @@ def differing(params: Sequence[Mapping[str, Any]]) -> list[str]:
     with two underscores, which are Tune's own, such as those of a ``Repeater``.
     """
     written = [of_trial for of_trial in params if of_trial]
-    names = dict.fromkeys(name for of_trial in written for name in of_trial if not name.startswith("__"))
-    differ = [name for name in names if _differs([setting_of(of_trial, name) for of_trial in written])]
+    names = [name for name in dict.fromkeys(itertools.chain(*written)) if not name.startswith("__")]
+    rows = [[of_trial.get(name, UNSET) for name in names] for of_trial in written]  # a trial's values lie together
+    differ = [name for name, values in zip(names, zip(*rows, strict=True), strict=True) if _differs(values)]
     return sorted(differ, key=lambda name: (name.count("/"), name))
 
 

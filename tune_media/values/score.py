@@ -46,7 +46,7 @@ class Scores:
             returns = known_returns(name for numbers in metrics for name in numbers)  # none is finite
         if not returns:
             return cls(CLIP_LABEL, list(clips))
-        return cls(RETURNS[returns[0]], [finite_numbers(numbers).get(returns[0]) for numbers in metrics], returns[0])
+        return cls(RETURNS[returns[0]], [finite(numbers, returns[0]) for numbers in metrics], returns[0])
 
     def best_first(self, sign: int = 1) -> list[int]:
         """Return the trials' numbers, the highest score (``sign`` -1: the lowest) first, those without one last."""
@@ -60,13 +60,19 @@ def known_returns(names: Iterable[str]) -> list[str]:
     return [name for name in RETURNS if name in present]
 
 
-def ranking_returns(metrics: Iterable[Mapping[str, float]]) -> list[str]:
+def ranking_returns(metrics: Sequence[Mapping[str, float]]) -> list[str]:
     """Return the known returns that are finite in some of ``metrics``, best first: trials can be ranked by them.
 
     >>> ranking_returns([{"score": math.nan, "reward": 1.0}, {"score": math.inf}])
     ['reward']
     """
-    return known_returns(name for numbers in metrics for name in finite_numbers(numbers))
+    return [name for name in RETURNS if any(finite(numbers, name) is not None for numbers in metrics)]
+
+
+def finite(numbers: Mapping[str, float], name: str) -> float | None:
+    """Return a metric if it can be a score, as one of ``finite_numbers``; otherwise None."""
+    value = numbers.get(name)
+    return value if value is not None and math.isfinite(value) else None
 
 
 def finite_numbers(numbers: Mapping[str, float]) -> dict[str, float]:

@@ -67,8 +67,7 @@ def scores_by(trials: Sequence[TrialFiles], metric: str) -> list[float | None]:
 
 def last_scores(trials: Sequence[TrialFiles], metric: str) -> list[float | None]:
     """Return the last value of a metric of each trial, if it is finite; an abandoned trial has none."""
-    last = [None if trial.is_abandoned else trial.last_metrics.get(metric) for trial in trials]
-    return [value if value is not None and math.isfinite(value) else None for value in last]
+    return [None if trial.is_abandoned else score.finite(trial.last_metrics, metric) for trial in trials]
 
 
 def reported(trial: TrialFiles, known: float | None, metric: str | None) -> float | None:
@@ -179,15 +178,13 @@ def _runs(
     ]
     counting = [run.score if run.counts else None for run in runs]
     episodes = [None] * len(runs) if metric is None else run_scores(trials, metric, counting)
-    last = [score.finite_numbers(trial.last_metrics) for trial in trials]
-    have_steps = all(
-        "timesteps_total" in values for values, known in zip(last, counting, strict=True) if known is not None
-    )
+    steps = [score.finite(trial.last_metrics, "timesteps_total") for trial in trials]
+    have_steps = all(step is not None for step, known in zip(steps, counting, strict=True) if known is not None)
     return [
-        replace(run, episodes=own, step=(own and own.step) or values.get("timesteps_total"))
+        replace(run, episodes=own, step=(own and own.step) or step)
         if have_steps
-        else replace(run, episodes=own, step=values.get("training_iteration"))
-        for run, own, values in zip(runs, episodes, last, strict=True)
+        else replace(run, episodes=own, step=score.finite(trial.last_metrics, "training_iteration"))
+        for run, own, step, trial in zip(runs, episodes, steps, trials, strict=True)
     ]
 
 
@@ -215,14 +212,16 @@ def success_of(trial: TrialFiles) -> tuple[float, float, float]:
     name = None if trial.is_abandoned else _rate_of([trial])
     if name is None:
         return math.nan, math.nan, math.nan
-    metrics = score.finite_numbers(trial.last_metrics)
-    return metrics[name], metrics.get(f"{name}_low", math.nan), metrics.get(f"{name}_high", math.nan)
+    ends = [score.finite(trial.last_metrics, f"{name}{end}") for end in ("", "_low", "_high")]
+    value, low, high = (math.nan if end is None else end for end in ends)
+    return value, low, high
 
 
 def _rate_of(trials: Sequence[TrialFiles]) -> str | None:
     """Return the name of the success rate of the last evaluation, or of the training; None if there is none."""
-    names = {name for trial in trials for name in filter(rates.is_rate, score.finite_numbers(trial.last_metrics))}
-    return min(names, key=lambda name: (not name.startswith("evaluation/"), name), default=None)
+    names = set(filter(rates.is_rate, set().union(*(trial.last_metrics for trial in trials))))
+    finite = [name for name in names if any(score.finite(trial.last_metrics, name) is not None for trial in trials)]
+    return min(finite, key=lambda name: (not name.startswith("evaluation/"), name), default=None)
 
 
 def success_rates(trials: Sequence[TrialFiles], ranking: Sequence[Judged]) -> list[Estimate | None]:

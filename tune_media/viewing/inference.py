@@ -8,7 +8,8 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import NamedTuple
 
 import numpy as np
@@ -58,15 +59,39 @@ class Sample:
         """The number of its runs."""
         return int(self.table.shape[-2])
 
-    @property
+    @cached_property
     def scores(self) -> Scores:
         """The score of each run, of shape (sweeps, runs)."""
         return np.asarray(np.nanmean(self.table, -1))
 
-    @property
+    @cached_property
     def full(self) -> npt.NDArray[np.bool_]:
         """Which columns all runs have."""
         return np.asarray(np.isfinite(self.table).all((0, 1)))
+
+    @cached_property
+    def largest(self) -> Scores:
+        """The largest number of the table, whatever its sign, of shape (sweeps,)."""
+        return np.asarray(np.nanmax(np.abs(self.table), (-2, -1)))
+
+    def of_sweeps(self, where: npt.NDArray[np.bool_]) -> Sample:
+        """Return the sample in some of the sweeps."""
+        return self if where.all() else replace(self, table=self.table[where])
+
+    @cached_property
+    def between_runs(self) -> _Spread:
+        """The variance between runs of one run's score, and its degrees of freedom; of tasks, stratified by them."""
+        table, count = self.table, self.runs
+        if count < 2:
+            return _Spread(np.zeros(len(table)), np.zeros(len(table)))
+        columns = self.scores[..., None] if self.has_seeds else table  # each column is a task's
+        variances = np.var(columns, -2, ddof=1)
+        variances = np.where(np.sqrt(variances) <= _NOISE * self.largest[:, None], 0, variances)
+        variances = variances / columns.shape[-1] ** 2
+        total = variances.sum(-1)
+        shares = variances / np.where(total > 0, total, 1)[..., None]
+        freedom = np.where(total > 0, (count - 1) / np.maximum((shares**2).sum(-1), 1e-9), count - 1)
+        return _Spread(total, np.nan_to_num(freedom, nan=1.0))
 
 
 @dataclass(frozen=True)
@@ -240,7 +265,7 @@ def _compare(
     """Fill in what is known of a best one and another in some sweeps, and return what they are compared on."""
     other, count = pair[1], len(samples)
     are_policies = max(runs) == 1
-    first, second = (_of_sweeps(samples[n], where) for n in pair)
+    first, second = (samples[n].of_sweeps(where) for n in pair)
     apart, found = _apart(first, second, bounds, are_policies=are_policies)
     own = [_Spread(*(part[where] for part in spreads[n])) for n in pair]
     freedom = _freedom(own, [runs[n] for n in pair], sum(runs) - count)
@@ -296,10 +321,6 @@ def critical(freedom: npt.ArrayLike, compared: int = 2) -> Scores:
     return np.asarray(special.stdtrit(np.maximum(freedom, 1.0), (1 + level) / 2))
 
 
-def _of_sweeps(sample: Sample, where: npt.NDArray[np.bool_]) -> Sample:
-    return Sample(sample.table[where], sample.has_seeds, sample.episodes, sample.copies)
-
-
 def _spreads(samples: Sequence[Sample]) -> list[_Spread]:
     """Return the variance of each configuration's score between runs.
 
@@ -307,7 +328,7 @@ def _spreads(samples: Sequence[Sample]) -> list[_Spread]:
     others must not seem steadier. Two runs, or less than half as many as another one has, borrow nothing.
     """
     runs = [sample.runs for sample in samples]
-    own = [_between_runs(sample) for sample in samples]
+    own = [sample.between_runs for sample in samples]
     several = [spread.variance for spread, count in zip(own, runs, strict=True) if count > 1]
     finite = [np.where(np.isfinite(variance), variance, np.nan) for variance in several]
     middle = np.nanmedian(finite, 0) if np.isfinite(finite).any(0).all() else np.zeros(len(samples[0].table))
@@ -319,21 +340,6 @@ def _spreads(samples: Sequence[Sample]) -> list[_Spread]:
             variance = np.maximum(variance, (middle + (count - 1) * variance) / count)
         spreads.append(_Spread(variance / count, spread.freedom + borrows))
     return spreads
-
-
-def _between_runs(sample: Sample) -> _Spread:
-    """Return the variance between runs of one run's score, and its degrees of freedom; of tasks, stratified by them."""
-    table, count = sample.table, sample.runs
-    if count < 2:
-        return _Spread(np.zeros(len(table)), np.zeros(len(table)))
-    columns = sample.scores[..., None] if sample.has_seeds else table  # each column is a task's
-    noise = (_NOISE * np.nanmax(np.abs(table), (-2, -1)))[:, None]
-    variances = np.var(columns, -2, ddof=1)
-    variances = np.where(np.sqrt(variances) <= noise, 0, variances) / columns.shape[-1] ** 2
-    total = variances.sum(-1)
-    shares = variances / np.where(total > 0, total, 1)[..., None]
-    freedom = np.where(total > 0, (count - 1) / np.maximum((shares**2).sum(-1), 1e-9), count - 1)
-    return _Spread(total, np.nan_to_num(freedom, nan=1.0))
 
 
 def _freedom(spreads: Sequence[_Spread], runs: Sequence[int], most: int) -> Scores:
@@ -359,20 +365,22 @@ def _apart(
     first: Sample, other: Sample, bounds: tuple[float, float] | None, *, are_policies: bool
 ) -> tuple[_OverSeeds, Pair]:
     """Return the difference of two configurations, on the seeds that all runs of both have."""
-    alone, of_one = _of_runs_alone(first, other, bounds), ONE_RUN if min(first.runs, other.runs) < 2 else ""
+    of_one = ONE_RUN if min(first.runs, other.runs) < 2 else ""
     if not (first.has_seeds and other.has_seeds):
-        return alone, Pair(RUNS, NO_SEEDS if first.has_seeds != other.has_seeds else "", of_one, 0)
+        remark = NO_SEEDS if first.has_seeds != other.has_seeds else ""
+        return _of_runs_alone(first, other, bounds), Pair(RUNS, remark, of_one, 0)
     times = np.isfinite(np.concatenate([first.table, other.table], 1)).any(0).sum(0)  # in how many runs each seed is
     if times.max() < 2:
-        return alone, Pair(RUNS, "", of_one, 0)
+        return _of_runs_alone(first, other, bounds), Pair(RUNS, "", of_one, 0)
     full, over, why = first.full & other.full, SEEDS if are_policies else BOTH, "" if are_policies else of_one
     if full.sum() < 2:
         few = ONE_SEED if np.count_nonzero(times) == 1 else FEW_COMMON_SEEDS
-        return alone, Pair(over, "", why or few, int(full.sum()), int(full.sum()))
+        return _of_runs_alone(first, other, bounds), Pair(over, "", why or few, int(full.sum()), int(full.sum()))
     apart, has_copies = _over_seeds([first, other], full, bounds)
     remark = COPIES if has_copies else ""
     if apart.seeds == 1:  # all episodes are copies of one: runs alone tell
-        return alone, Pair(RUNS, remark, ONE_SEED if are_policies else of_one, 0, int(full.sum()))
+        pair = Pair(RUNS, remark, ONE_SEED if are_policies else of_one, 0, int(full.sum()))
+        return _of_runs_alone(first, other, bounds), pair
     return apart, Pair(over, remark, why, apart.seeds, int(full.sum()))
 
 
@@ -431,7 +439,7 @@ def _wider(squares: Scores, count: int, tables: int, bounds: tuple[float, float]
 
 def _exactly(value: Scores, samples: Sequence[Sample]) -> Scores:
     """Return differences with 0 for what may be rounding."""
-    largest = np.max([np.nanmax(np.abs(sample.table), (-2, -1)) for sample in samples], 0)
+    largest = np.max([sample.largest for sample in samples], 0)
     return np.where(np.abs(value) <= _NOISE * largest, 0, value)
 
 
@@ -466,7 +474,7 @@ def _own_interval(sample: Sample, bounds: tuple[float, float] | None, *, are_pol
     has_one_seed = sample.has_seeds and np.isfinite(sample.table).any((0, 1)).sum() == 1  # runs share its luck
     if has_one_seed or (sample.runs < 2 and not (are_policies and has_seeds)):
         return nothing
-    variance, freedom = _between_runs(sample)
+    variance, freedom = sample.between_runs
     of_seeds = apart.wider if bounds else apart.variance
     half = _half(variance / sample.runs, freedom, of_seeds, apart, 2, has_seeds=has_seeds)
     half = np.where(np.isfinite(half), half, np.nan)
