@@ -73,7 +73,7 @@ def file_names(step: int, id: str = "") -> str:
 def rows_of_parquet(content: bytes) -> list[dict[str, Any]]:
     """Return the rows of a report, one an episode, without tapes; maps are lists of pairs. Raises ValueError."""
     try:
-        table = _read(pyarrow.parquet.ParquetFile(io.BytesIO(content)), WITHOUT_TAPES)
+        table = _typed(_read(io.BytesIO(content), WITHOUT_TAPES), WITHOUT_TAPES)
     except (pa.ArrowException, OSError) as error:
         raise ValueError(f"no Parquet file of a report: {error_text(error)}") from error
     rows: list[dict[str, Any]] = table.to_pylist()
@@ -82,11 +82,11 @@ def rows_of_parquet(content: bytes) -> list[dict[str, Any]]:
 
 def episode_table(file: Any, columns: Sequence[str]) -> pa.Table:
     """Return columns of a report's Parquet file. Raises OSError, pyarrow.ArrowException, ValueError."""
-    parquet = pyarrow.parquet.ParquetFile(file)  # read_table would load pyarrow.dataset
-    there = parquet.schema_arrow.names
-    if missing := [name for name in columns if name not in there and name not in _NEWER]:
+    table = _read(file, columns)
+    there = {*table.column_names, *_NEWER}
+    if missing := [name for name in columns if name not in there]:
         raise ValueError(f"it has no column {missing[0]!r}, so it is no report of episodes")
-    return _read(parquet, columns)
+    return _typed(table, columns)
 
 
 def parquet_rows(file: Any, episode: str, columns: Sequence[str] | None = None) -> list[dict[str, Any]]:
@@ -96,18 +96,25 @@ def parquet_rows(file: Any, episode: str, columns: Sequence[str] | None = None) 
     return rows
 
 
-def _read(parquet: pyarrow.parquet.ParquetFile, columns: Sequence[str]) -> pa.Table:
-    """Return columns of a report, each of the type that this package gives it; those that it lacks are null.
+def _read(file: Any, columns: Sequence[str]) -> pa.Table:
+    """Return those of some columns that a Parquet file has.
 
     It reads in this thread: Arrow's own free objects of Python when they like, and abort the process if it ends.
     """
-    table, count = parquet.read(columns=list(columns), use_threads=False), parquet.metadata.num_rows
-    fields = [_EPISODES.field(name) for name in columns]
+    parquet = pyarrow.parquet.ParquetFile(file)  # read_table would load pyarrow.dataset
+    return parquet.read(columns=list(columns), use_threads=False)
+
+
+def _typed(table: pa.Table, columns: Sequence[str]) -> pa.Table:
+    """Return columns of a report, each of the type that this package gives it; those that it lacks are null."""
+    schema, there = pa.schema([_EPISODES.field(name) for name in columns]), set(table.column_names)
+    if there >= set(columns) and (table := table.select(columns)).schema.equals(schema):
+        return table
     cells = [
-        table[field.name].cast(field.type) if field.name in table.column_names else pa.nulls(count, field.type)
-        for field in fields
+        table[field.name].cast(field.type) if field.name in there else pa.nulls(len(table), field.type)
+        for field in schema
     ]
-    return pa.table(cells, pa.schema(fields))
+    return pa.table(cells, schema)
 
 
 def parquet_name(path: str) -> str:

@@ -141,9 +141,9 @@ class Catalog(Sequence[CatalogRow]):
     @property
     def statuses(self) -> list[TrialStatus]:
         """What became of each trial, in the words of Tune's last snapshot, with the error if it failed."""
-        return [trial.status for trial in self.trials]
+        return self._read_of_all(lambda trial: trial.status)
 
-    @property
+    @cached_property
     def scores(self) -> Scores:
         """The score of each trial, by which the viewer and ``tune-media list`` judge them, see ``best``."""
         self._read_of_all(lambda trial: trial.last_metrics)

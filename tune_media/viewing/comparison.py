@@ -26,6 +26,7 @@ from tune_media.viewing.configurations import (
     Run,
     configurations,
     judge,
+    ranked,
 )
 from tune_media.viewing.data_frames import data_frame
 from tune_media.viewing.importance import FEWEST, Importance, importances, scored_configurations
@@ -131,6 +132,21 @@ def judged(
     return [replace(entry, led=_led(ranking[0], entry, trials, metric, sign)) for entry in ranking]
 
 
+def ranked_runs(
+    trials: Sequence[TrialFiles],
+    statuses: Sequence[TrialStatus],
+    scores: Sequence[float | None],
+    by: Sequence[str] | None = None,
+) -> list[Judged]:
+    """Return the configurations in the order of ``judged``, with the scores of their runs and nothing else.
+
+    >>> ranked_runs([], [], [])
+    []
+    """
+    groups = _groups(trials, [trial.config for trial in trials], by, is_one_task=True)
+    return ranked(groups, _runs(trials, statuses, scores, None))
+
+
 def _not_compared(lead: Lead | None) -> Lead | None:
     return lead and not_judged(lead.value, NOT_COMPARABLE)
 
@@ -231,7 +247,9 @@ def success_rates(trials: Sequence[TrialFiles], ranking: Sequence[Judged]) -> li
     []
     """
     counting = {number for entry in ranking for number, run in entry.runs.items() if run.counts}
-    name = _rate_of([trials[number] for number in counting]) or ""
+    name = _rate_of([trials[number] for number in counting])
+    if name is None:
+        return [None] * len(ranking)
     scores = [value if n in counting else None for n, value in enumerate(last_scores(trials, name))]
     runs = [Run(*of_one) for of_one in zip(scores, run_scores(trials, name, scores), strict=True)]
     by_rate = {id(entry.configuration): entry for entry in judge([entry.configuration for entry in ranking], runs)}

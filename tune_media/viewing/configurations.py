@@ -265,27 +265,37 @@ def judge(
     >>> [one.mean.value for one in judge(lr, [Run(score) for score in (1.0, 2.0, 5.0, 5.0)])]
     [5.0, 1.5]
     """
-    scores = [run.score if run.counts else None for run in runs]
-    ranking = [
-        Judged(
-            group, {trial: runs[trial] for trial in group.trials}, table_of(group, scores, tasks or [""] * len(runs))
-        )
-        for group in groups
-    ]
-    scored = _best_first(ranking, sign)
-    apart = [(entry, why) for entry in scored if (why := _set_apart(entry, scored[0]))]
-    judged = _judged_together([entry for entry in scored if not _set_apart(entry, scored[0])], sign, tasks is None)
-    for entry, why in apart:
-        (alone,) = _judged_together([entry], sign, tasks is None)
-        judged.append(_not_judged(alone, why, sign * (judged[0].mean.value - alone.mean.value)))
-    judged += [replace(entry, set_apart=_without_score(entry)) for entry in ranking if not entry.n]
+    ranking = ranked(groups, runs, tasks, sign=sign)
+    judged = _judged_together([entry for entry in ranking if not entry.set_apart], sign, tasks is None)
+    for entry in ranking[len(judged) :]:
+        if entry.n:
+            (alone,) = _judged_together([entry], sign, tasks is None)
+            entry = _not_judged(alone, sign * (judged[0].mean.value - alone.mean.value))
+        judged.append(entry)
     return [replace(entry, failed_ahead=_failed_ahead(entry, judged[0].mean.value, sign)) for entry in judged]
 
 
-def _best_first(ranking: Sequence[Judged], sign: int) -> list[Judged]:
-    """Return the configurations that have a score, the best mean first; unknown ones come last."""
-    scored = (entry for entry in ranking if entry.n)
-    return sorted(scored, key=lambda one: (one.configuration.is_unknown, -sign * float(np.mean(one.scores))))
+def ranked(
+    groups: Sequence[Configuration], runs: Sequence[Run], tasks: Sequence[str] | None = None, *, sign: int = 1
+) -> list[Judged]:
+    """Return configurations in the order of ``judge``, with the scores of their runs; nothing is inferred from these.
+
+    >>> lr = [Configuration({"lr": 0}, [0, 1]), Configuration({"lr": 1}, [2, 3])]
+    >>> [one.configuration.title for one in ranked(lr, [Run(score) for score in (1.0, 2.0, 5.0, 5.0)])]
+    ['lr 1', 'lr 0']
+    """
+    scores, tasks = [run.score if run.counts else None for run in runs], tasks or [""] * len(runs)
+    entries = [
+        Judged(group, {trial: runs[trial] for trial in group.trials}, table_of(group, scores, tasks))
+        for group in groups
+    ]
+    scored = sorted(
+        (entry for entry in entries if entry.n),  # unknown ones come last
+        key=lambda entry: (entry.configuration.is_unknown, -sign * float(np.mean(entry.scores))),
+    )
+    scored = [replace(entry, set_apart=_set_apart(entry, scored[0])) for entry in scored]
+    without = [replace(entry, set_apart=_without_score(entry)) for entry in entries if not entry.n]
+    return [*sorted(scored, key=lambda entry: bool(entry.set_apart)), *without]
 
 
 def _failed_ahead(entry: Judged, best: float, sign: int) -> list[float]:
@@ -322,10 +332,10 @@ def _judged_together(ranking: Sequence[Judged], sign: int, has_episodes: bool) -
     return [_with_mean(*of_one) for of_one in zip(ranking, signed, leads, strict=True)]
 
 
-def _not_judged(entry: Judged, why: str, lead: float) -> Judged:
+def _not_judged(entry: Judged, lead: float) -> Judged:
     """Return a configuration that is set apart; beside others of several runs, one run has no interval."""
     mean = entry.mean if entry.n > 1 else Estimate(entry.mean.value)
-    return replace(entry, mean=mean, ahead=not_judged(lead, why), set_apart=why)
+    return replace(entry, mean=mean, ahead=not_judged(lead, entry.set_apart))
 
 
 def _with_mean(entry: Judged, mean: Estimate, lead: Lead | None) -> Judged:

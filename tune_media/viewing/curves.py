@@ -14,7 +14,7 @@ import numpy as np
 from tune_media.experiment.status import TrialStatus
 from tune_media.experiment.trial_files import TrialFiles
 from tune_media.values import rates
-from tune_media.viewing.comparison import Curve, curve_of, judged, last_scores
+from tune_media.viewing.comparison import Curve, curve_of, last_scores, ranked_runs
 from tune_media.viewing.configurations import Configuration
 from tune_media.viewing.inference import Estimate, Scores, estimate
 from tune_media.viewing.statistics import interquartile
@@ -113,7 +113,7 @@ class Curves:
         by: Sequence[str] | None = None,
         iqm: bool = False,
     ) -> list[MeanCurve]:
-        """Return a metric over training of each configuration that has it, the best last value first.
+        """Return a metric over training of each configuration that has it, in the order of ``comparison.judged``.
 
         Args:
             metric: Its whole name. An interval of success rates has room for the chance in the episodes, too.
@@ -128,7 +128,7 @@ class Curves:
         curves, *ends = [self.each(trials, name) for name in names]
         ranking = [
             (entry.configuration, runs)
-            for entry in judged(trials, statuses, scores, by=by)
+            for entry in ranked_runs(trials, statuses, scores, by)
             if (runs := [n for n in entry.configuration.trials if n not in entry.left_out and curves[n][0]])
         ]
         budget = _MOST_BOOTSTRAPS if iqm else _MOST_INTERVALS

@@ -18,6 +18,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from tune_media.experiment.trial_files import TrialFiles
+from tune_media.experiment.trial_folders import in_parallel
 from tune_media.storage.episode_files import parquet_name
 from tune_media.storage.passed_over import warn_passed_over
 from tune_media.values import rates
@@ -99,7 +100,9 @@ def run_scores(trials: Sequence[TrialFiles], metric: str, scores: Sequence[float
     >>> run_scores([], "episode_return_mean", [])
     []
     """
-    runs = [(_held(trial), score) for trial, score in zip(trials, scores, strict=True) if score is not None]
+    scored = [trial for trial, score in zip(trials, scores, strict=True) if score is not None]
+    known = [score for score in scores if score is not None]
+    runs = list(zip(in_parallel(_held, scored), known, strict=True))
     told = [run for run in runs if run[0]]  # the others have no episodes
     first = told[0][0] if told else {}
     found = next((entry for entry in _candidates(first, metric) if all(_is_mean(run, *entry) for run in told)), None)
