@@ -6,7 +6,7 @@ import contextlib
 import math
 import posixpath
 import time
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any
@@ -14,11 +14,14 @@ from typing import Any
 import pyarrow.fs
 
 from tune_media.experiment.params import nested_choice
-from tune_media.storage.filesystem import file_info, is_local, json_file, json_object
+from tune_media.storage.filesystem import check_is_file, file_info, is_local, json_file, json_object
 from tune_media.storage.passed_over import warn_passed_over
+from tune_media.values.strict_json import parse_json
 
 _PREFIX, _SUFFIX = "experiment_state-", ".json"
 _PERTURBED = "@perturbed["  # in the tag of a trial that has copied another, as PBT names it
+_HEAD, _BETWEEN = b'{"trial_data": [["', b'"], ["'  # of a snapshot; inside of texts, quotes have a backslash
+_BLOCK = 2**22  # bytes that are read at a time
 _PAUSE_REMOTE = 10.0  # seconds: so long the files on a remote storage are not listed again
 
 
@@ -114,12 +117,43 @@ def _files(filesystem: pyarrow.fs.FileSystem, infos: Iterable[pyarrow.fs.FileInf
 
 
 def _trials(filesystem: pyarrow.fs.FileSystem, path: str) -> list[TrialState]:
-    rows = json_file(filesystem, path).get("trial_data")
-    read = [_trial(row) for row in (rows if isinstance(rows, list) else [])]
+    try:
+        read = [_trial(row) for row in _texts_of_tune(filesystem, path)]
+    except (OSError, ValueError, TypeError):  # it is damaged, or laid out in another way
+        rows = json_file(filesystem, path).get("trial_data")
+        read = [_trial(row) for row in (rows if isinstance(rows, list) else [])]
     trials = [trial for trial in read if trial is not None]
     if len(trials) < len(read):
         warn_passed_over(path, f"{len(read) - len(trials)} of its {len(read)} trials, which have no trial_id")
     return trials
+
+
+def _texts_of_tune(filesystem: pyarrow.fs.FileSystem, path: str) -> Iterator[str]:
+    """Yield the text of each trial in a snapshot as Tune lays it out, a block of the file in memory at a time.
+
+    Each trial has a second text, with its results, which may be the larger one. Raises OSError, and ValueError or
+    TypeError if the layout is another one.
+    """
+    check_is_file(filesystem, path)
+    with filesystem.open_input_stream(path) as stream:
+        rest = bytes(stream.read(_BLOCK))
+        if not rest.startswith(_HEAD):
+            raise ValueError(path)
+        rest = rest[len(_HEAD) :]
+        while block := bytes(stream.read(_BLOCK)):
+            *rows, rest = (rest + block).split(_BETWEEN)
+            yield from map(_first_text, rows)
+    *rows, rest = rest.split(_BETWEEN)
+    yield from map(_first_text, rows)
+    ((text, _),) = parse_json(_HEAD + rest)["trial_data"]  # the file is whole
+    yield text
+
+
+def _first_text(row: bytes) -> str:
+    first, has_second, _ = row.partition(b'", "')
+    if not has_second:
+        raise ValueError(row[:100])
+    return str(parse_json(b'"' + first + b'"'))
 
 
 def _trial(row: Any) -> TrialState | None:
