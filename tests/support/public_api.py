@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import functools
 import importlib
 import inspect
 import re
@@ -81,8 +82,9 @@ def _class(name: str, value: type, returned: list[type]) -> Iterator[str]:
         inner = held.__func__ if isinstance(held, classmethod | staticmethod) else held
         if isinstance(held, property) or not callable(inner):
             yield f"    .{member}"
-            if isinstance(held, property) and held.fget is not None:
-                _signature(held.fget, returned)
+            getter = held.func if isinstance(held, functools.cached_property) else getattr(held, "fget", None)
+            if getter is not None:
+                _signature(getter, returned)
         else:
             yield f"    .{member}{_signature(inner, returned)}"
 

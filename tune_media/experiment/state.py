@@ -136,24 +136,20 @@ def _texts_of_tune(filesystem: pyarrow.fs.FileSystem, path: str) -> Iterator[str
     """
     check_is_file(filesystem, path)
     with filesystem.open_input_stream(path) as stream:
-        rest = bytes(stream.read(_BLOCK))
-        if not rest.startswith(_HEAD):
+        block = bytes(stream.read(_BLOCK))
+        if not block.startswith(_HEAD):
             raise ValueError(path)
-        rest = rest[len(_HEAD) :]
-        while block := bytes(stream.read(_BLOCK)):
+        rest = b""
+        while block:
             *rows, rest = (rest + block).split(_BETWEEN)
-            yield from map(_first_text, rows)
-    *rows, rest = rest.split(_BETWEEN)
-    yield from map(_first_text, rows)
-    ((text, _),) = parse_json(_HEAD + rest)["trial_data"]  # the file is whole
+            for row in rows:
+                first, has_second, _ = row.removeprefix(_HEAD).partition(b'", "')
+                if not has_second:
+                    raise ValueError(path)
+                yield str(parse_json(b'"' + first + b'"'))
+            block = bytes(stream.read(_BLOCK))
+    ((text, _),) = parse_json(_HEAD + rest.removeprefix(_HEAD))["trial_data"]  # the file is whole
     yield text
-
-
-def _first_text(row: bytes) -> str:
-    first, has_second, _ = row.partition(b'", "')
-    if not has_second:
-        raise ValueError(row[:100])
-    return str(parse_json(b'"' + first + b'"'))
 
 
 def _trial(row: Any) -> TrialState | None:

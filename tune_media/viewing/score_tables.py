@@ -100,9 +100,7 @@ def run_scores(trials: Sequence[TrialFiles], metric: str, scores: Sequence[float
     >>> run_scores([], "episode_return_mean", [])
     []
     """
-    scored = [trial for trial, score in zip(trials, scores, strict=True) if score is not None]
-    known = [score for score in scores if score is not None]
-    runs = list(zip(in_parallel(_held, scored), known, strict=True))
+    runs = _reports_of(trials, scores)
     told = [run for run in runs if run[0]]  # the others have no episodes
     first = told[0][0] if told else {}
     found = next((entry for entry in _candidates(first, metric) if all(_is_mean(run, *entry) for run in told)), None)
@@ -112,6 +110,13 @@ def run_scores(trials: Sequence[TrialFiles], metric: str, scores: Sequence[float
         RunScores({}) if score is None else _scores_of(next(of_run), place, name) or _of_rate(trial, metric)
         for trial, score in zip(trials, scores, strict=True)
     ]
+
+
+def _reports_of(trials: Sequence[TrialFiles], scores: Sequence[float | None]) -> list[tuple[_Reports, float]]:
+    """Return the newest reports and the score of each trial that has one."""
+    scored = [(trial, score) for trial, score in zip(trials, scores, strict=True) if score is not None]
+    reports = in_parallel(_held, [trial for trial, _ in scored])
+    return [(own, score) for own, (_, score) in zip(reports, scored, strict=True)]
 
 
 def _of_rate(trial: TrialFiles, metric: str) -> RunScores:
