@@ -357,9 +357,11 @@ def check_is_only_read(folder):
     catalog = tm.load(folder)
     assert [row.get("episode_return") for row in catalog] == [None] * len(catalog)
     assert set(catalog.scores.values) == {None}
-    assert catalog.best() is None
+    best = catalog.best()
+    assert (best["episode_return"], best["time"]) == (None, max(row["time"] for row in catalog))
+    assert catalog.verdict.sentence == "No score: nothing to compare."
     output = command("list", folder)
-    assert "no clip has a return" in output
+    assert f"{best['path']} (the newest)" in output
     assert not re.search(r"\b0\.0\b", output)
     server = make_watch_server(str(folder))
     server.server_close()

@@ -181,6 +181,13 @@ def test_columns_with_names_of_their_own_are_named(tmp_path):
     assert "columns are file" in command("list", "--columns", "reward=x", tmp_path, code=2)
     with pytest.raises(ValueError, match="columns are file"):
         tm.load(tmp_path, columns={"reward": "x"})
+    wrong = {"return=scor": "'scor'; did you mean 'score'?", "return=score,file=x": "'x'; there are 'clip',"}
+    for names, told in wrong.items():
+        for words in (["list"], ["watch", "--port", "0"]):
+            assert told in command(*words, "--columns", names, tmp_path, code=2)
+    (tmp_path / "clips" / "t.csv").unlink()
+    assert "'score'; there are none." in command("list", "--columns", "return=score", tmp_path, code=2)
+    make_watch_server(str(tmp_path), wait=True, columns={"return": "score"}).server_close()  # its table may come later
 
 
 def test_a_table_that_comes_later_is_read(tmp_path):

@@ -51,6 +51,30 @@ def test_without_results_the_best_clip_ranks_and_evaluation_comes_before_trainin
     assert (catalog.best()["trial"], catalog.best()["episode_return"]) == ("a", 99.0)
 
 
+def test_without_returns_the_best_clip_is_the_newest_of_the_winner_or_else_of_the_experiment(experiment):
+    for name in "abc":
+        index = experiment / name / "media" / "index.jsonl"
+        line = json.loads(index.read_text())
+        del line["episode_return"]
+        again = {**line, "id": "again", "step": 5, "time": line["time"] + 1}  # newer, at an earlier step
+        index.write_text(json.dumps(line) + "\n" + json.dumps(again) + "\n")
+    catalog = tm.load(experiment)
+    best = catalog.best()
+    assert (best["trial"], best["step"], best["episode_return"]) == ("b", 5, None)
+    assert [row["step"] for _, _, row in catalog.best_first()] == [5, 5, 5]
+    assert trial_table(catalog, 200).count("(the newest)") == 3
+    with pytest.raises(KeyError, match="did you mean 'episode_return'"):
+        best["episode_retrun"]
+    (experiment / "b" / "media" / "index.jsonl").write_text("")
+    assert tm.load(experiment).best()["trial"] == "c"
+    for name in "abc":
+        (experiment / name / "result.json").unlink()
+    catalog = tm.load(experiment)
+    assert (catalog.best()["trial"], catalog.verdict.sentence) == ("c", "No score: nothing to compare.")
+    alone = catalog.of_trials(["b"])
+    assert (alone.best(), alone.verdict.sentence) == (None, "No score: nothing to compare.")
+
+
 def test_a_clip_that_was_rolled_back_is_the_best_only_if_there_is_no_other(tmp_path):
     folder = make_trial(tmp_path / "a", {"lr": 0}, {10: 9.0, 20: 5.0, 30: 99.0})
     make_trial(tmp_path / "b", {"lr": 1}, {10: 50.0})

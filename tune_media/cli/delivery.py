@@ -8,7 +8,6 @@ import click
 
 from tune_media.cli.command import Command, Outcome, UsersCommand, clip_facts, nothing_recorded
 from tune_media.values.number import counted
-from tune_media.values.problems import remedy
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -92,9 +91,9 @@ def _save_clip(source: str, output: str, width: int | None = None, fps: float | 
         clips = load(source).clips
         best = clips.best()
         if best is None:
-            none = f"None of the clips in {place.path} has a return, by which one is the best: "
-            raise ValueError(none + remedy("pass a file.") if len(clips) else nothing_recorded(place.path, "No clip"))
-        path, which = best.save(output, width=width, fps=fps), f"the best clip, of {best['trial']}"
+            raise ValueError(nothing_recorded(place.path, "No clip"))
+        kind = "newest" if best["episode_return"] is None else "best"
+        path, which = best.save(output, width=width, fps=fps), f"the {kind} clip, of {best['trial']}"
         clip = clip_facts(best)
     elif not place.is_file:
         raise ValueError(f"There is no clip or experiment {place.path!r}; an experiment is a folder of a sweep.")

@@ -13,6 +13,7 @@ import pyarrow as pa
 
 from tune_media.values.number import as_number
 from tune_media.values.strict_json import parse_json, parsed_bytes
+from tune_media.values.video import Video
 
 _CODEC = "lz4"
 
@@ -78,6 +79,14 @@ class MediaColumns:
         of_evaluation = rows[np.array([self.section[row] == "evaluation" for row in rows], bool)]
         rows = of_evaluation if len(of_evaluation) else rows
         return int(rows[np.argmax(sign * self.episode_return[rows])]) if len(rows) else None
+
+    def newest(self, rows: Rows) -> int | None:
+        """Return the row of the clip that was recorded last; of equal times the last step."""
+        clips = rows[np.array([self.kind[row] == Video.kind for row in rows], bool)]
+        counts = clips[~self.rolled_back[clips]]
+        ordered = (counts if len(counts) else clips).tolist()  # by step
+        times = [as_number(line.get("time") or 0.0) for line in self.lines(ordered)]
+        return max(zip(times, ordered, strict=True), default=(0.0, None))[1]
 
     def lines(self, rows: Sequence[int] | Rows | None = None) -> Iterator[dict[str, Any]]:
         """Yield the whole index lines of some rows, or of all."""

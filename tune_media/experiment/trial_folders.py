@@ -27,7 +27,7 @@ from tune_media.storage.passed_over import passed_over
 from tune_media.storage.trial_folder import RESULTS
 from tune_media.storage.trial_media import warn_of_unrendered
 from tune_media.values import checks
-from tune_media.values.clip_columns import Columns, checked_columns
+from tune_media.values.clip_columns import Columns, check_there, checked_columns
 from tune_media.values.secrets import error_text
 from tune_media.values.threads import start_thread
 
@@ -46,8 +46,11 @@ def load_trials(
     source: Any, filesystem: pyarrow.fs.FileSystem | None, columns: Mapping[str, str] | None
 ) -> tuple[list[Folder], list[TrialFiles]]:
     """Return the folders, and their trials by name; arguments and errors are those of ``tune_media.load``."""
-    folders, trials = _read_trials(places.find_folders(source, filesystem), checked_columns(columns) if columns else {})
+    wanted = checked_columns(columns) if columns else {}
+    folders, trials = _read_trials(places.find_folders(source, filesystem), wanted)
     trials = _once(trials)
+    if wanted:
+        check_there(wanted, [name for trial in trials for name in trial.contents.columns])
     snapshots = Snapshots()
     view = TuneView(trials, snapshots)
     for trial in trials:

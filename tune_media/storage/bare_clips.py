@@ -70,8 +70,12 @@ def is_recorders_name(path: str) -> bool:
     return _RECORDERS.fullmatch(posixpath.basename(path)) is not None
 
 
-def bare_clips(filesystem: pyarrow.fs.FileSystem, folder: str, columns: Columns | None = None) -> list[MediumLine]:
+def bare_clips(
+    filesystem: pyarrow.fs.FileSystem, folder: str, columns: Columns | None = None
+) -> tuple[list[MediumLine], frozenset[str]]:
     """Return an index line for each clip in a folder without an index, in the natural order of their names.
+
+    And the columns of the tables beside them.
 
     Facts are from its name, its header, and the tables beside it. A number in a name is a step only if a known recorder
     gave the name. Headers are read on this machine only: elsewhere each would take several requests. A folder of Tune's
@@ -92,7 +96,7 @@ def bare_clips(filesystem: pyarrow.fs.FileSystem, folder: str, columns: Columns 
         header = _header(here, info.size, info.mtime_ns) if here is not None else {}
         lines.append(_line(path, info, header, *tables.facts(path)))
     ordered = sorted(lines, key=lambda line: (line.facts.get("step", 0), _natural(line.path)))
-    return [replace(line, row=row) for row, line in enumerate(ordered, 1)]
+    return [replace(line, row=row) for row, line in enumerate(ordered, 1)], frozenset(tables.names)
 
 
 def _natural(path: str) -> list[str | int]:

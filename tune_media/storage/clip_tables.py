@@ -37,6 +37,7 @@ class ClipTables:
 
     def __init__(self, folder: str, clips: Collection[str], columns: Columns | None = None) -> None:
         self._folder, self._clips, self._columns = folder, frozenset(clips), columns or {}
+        self.names = set[str]()  # of the columns of all rows that name a clip
         self._found: dict[tuple[str, str], set[tuple[Any, str, str]]] = {}  # value, column, table; by clip and fact
 
     def add(self, table: str, content: bytes) -> None:
@@ -82,9 +83,15 @@ class ClipTables:
         inner = [found for own, part in parts for found in self._objects(place, part, own)]
         if inner or not isinstance(value, dict):
             return inner
-        texts = [value.get(self._columns[FILE])] if FILE in self._columns else [name, *value.values()]
-        clips = {clip for text in texts if isinstance(text, str) and (clip := self._clip(place, text))}
+        clips = any_clips = self._named(place, [name, *value.values()])
+        if FILE in self._columns:
+            clips = self._named(place, [value.get(self._columns[FILE])])
+        if any_clips:
+            self.names.update(filter(None, value))
         return [(clip, value) for clip in clips] if len(clips) == 1 else []
+
+    def _named(self, place: str, values: Iterable[Any]) -> set[str]:
+        return {clip for text in values if isinstance(text, str) and (clip := self._clip(place, text))}
 
     def _clip(self, place: str, text: str) -> str | None:
         """Return the clip that a text names: by its path from the table, or by one that ends like the clip's own."""

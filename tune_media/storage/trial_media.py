@@ -35,6 +35,7 @@ class TrialContents:
     unrendered: int = 0  # the number of clips that are only tapes, without those that were rolled back
     is_bare: bool = False  # nothing lists its media: the lines are made of the names of its clips
     is_unnamed: bool = False  # no known recorder named its bare clips: it may be a folder of anything
+    columns: frozenset[str] = frozenset()  # of the tables beside its bare clips
 
 
 def read_trial(filesystem: pyarrow.fs.FileSystem, folder: str, columns: Columns | None = None) -> TrialContents:
@@ -52,12 +53,12 @@ def read_trial(filesystem: pyarrow.fs.FileSystem, folder: str, columns: Columns 
         except FileNotFoundError:  # the pointer was changed, or the driver has listed nothing yet
             place = folder
     is_listed = bool(listed.lines) or listed.is_coming
-    bare = [] if is_listed else bare_clips(filesystem, path_of(place).rstrip("/"), columns)
+    bare, names = ([], frozenset[str]()) if is_listed else bare_clips(filesystem, path_of(place).rstrip("/"), columns)
     fields = [line.fields() for line in listed.lines or bare]
     unrendered = sum(map(may_be_rendered, fields))
     may_run = time.time() - listed.written < _RUNNING_SECONDS
     is_unnamed = bool(bare) and not any(is_recorders_name(line.path) for line in bare)
-    return TrialContents(place, fields, listed.is_coming, may_run, unrendered, bool(bare), is_unnamed)
+    return TrialContents(place, fields, listed.is_coming, may_run, unrendered, bool(bare), is_unnamed, names)
 
 
 @dataclass(frozen=True)

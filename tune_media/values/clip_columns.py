@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
+
+from tune_media.values.checks import did_you_mean
+from tune_media.values.problems import argument
 
 FILE = "file"
 FACTS = {"return": "episode_return", "seed": "seed", "success": "success", "step": "step"}
@@ -22,6 +25,20 @@ def columns_of(text: str) -> dict[str, str]:
     """
     columns = {name.strip(): column.strip() for name, _, column in (part.partition("=") for part in text.split(","))}
     return checked_columns(columns)
+
+
+def check_there(columns: Columns, names: Iterable[str]) -> None:
+    """Raise a ValueError if one of the columns is none of those that tables have.
+
+    >>> check_there({"return": "scor"}, ["score", "video"])
+    Traceback (most recent call last):
+    ValueError: load(columns=...): no table beside the clips has a column 'scor'; did you mean 'score'?
+    """
+    names = sorted(set(names))
+    for name in columns.values():
+        if name not in names:
+            why = f": no table beside the clips has a column {name!r}; " + did_you_mean(name, names)
+            raise ValueError(argument("load(columns=...)") + why)
 
 
 def checked_columns(columns: Columns) -> dict[str, str]:

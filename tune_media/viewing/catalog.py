@@ -18,8 +18,8 @@ from tune_media.experiment.status import TRIAL_FAILED, TrialStatus
 from tune_media.experiment.trial_files import TrialFiles, trials_named
 from tune_media.experiment.trial_folders import in_parallel, load_trials
 from tune_media.storage.location import filesystem_of_trial
-from tune_media.values import checks
-from tune_media.values.number import counted
+from tune_media.values import checks, score
+from tune_media.values.number import as_number, counted
 from tune_media.values.score import Scores
 from tune_media.values.video import Video
 from tune_media.viewing import comparison, data_frames
@@ -158,7 +158,8 @@ class Catalog(Sequence[CatalogRow]):
     def best_first(self) -> list[tuple[TrialFiles, float | None, CatalogRow | None]]:
         """Return each trial with its score and its best medium, the trial with the highest score first.
 
-        The best medium is the one with the highest return, of an evaluation if there are any. Trials without a score
+        The best medium is the one with the highest return, of an evaluation if there are any; without returns it is
+        the newest clip. Trials without a score
         come last, and so do those that failed, and abandoned trials, which have no score.
         """
         scores, numbers = self.scores, self._best_first()
@@ -203,7 +204,8 @@ class Catalog(Sequence[CatalogRow]):
         of the last evaluation. If no trial has one, it is the mean training return, and if there is none either, the
         best return of a clip. The viewer, ``tune-media list`` and ``tune-media grid`` show the same winner. A trial
         that failed never wins. The best clip of a trial is the one with the highest return, of an evaluation if there
-        are any. A clip that was rolled back is taken only if there is no other.
+        are any. A clip that was rolled back is taken only if there is no other. If no clip has a return, it is the
+        newest clip of the winner, or, if that has none, of the experiment.
 
         Args:
             by: None for the score of the trials. Or a field of the rows, whatever trial they belong to:
@@ -217,8 +219,9 @@ class Catalog(Sequence[CatalogRow]):
         checks.one_of("max", "min").check("best(mode=...)", mode)
         sign = 1 if mode == "max" else -1
         if by is None:
-            rows = (self._best_of(self.trials.index(trial), sign) for trial in self.winner_first(sign))
-            return next((row for row in rows if row is not None), None)
+            order = [self.trials.index(trial) for trial in self.winner_first(sign)]
+            ranked = (self._row(n, self.trials[n].media.best(self._chosen[n], sign)) for n in order)
+            return next((row for row in ranked if row is not None), None) or self._newest(self._winner(sign))
         return data_frames.best_row(self, by, sign)
 
     def compare(
@@ -413,9 +416,24 @@ class Catalog(Sequence[CatalogRow]):
                 fields["abandoned"] = True
             yield CatalogRow(fields, open_filesystem, trial.config)
 
-    def _best_of(self, number: int, sign: int = 1) -> CatalogRow | None:
-        row = self.trials[number].media.best(self._chosen[number], sign)
+    def _row(self, number: int, row: int | None) -> CatalogRow | None:
         return None if row is None else next(self._rows(number, np.array([row], np.int64)))
+
+    def _best_of(self, number: int) -> CatalogRow | None:
+        """Return the best medium of a trial, or, if none has a return, its newest clip."""
+        media, rows = self.trials[number].media, self._chosen[number]
+        best = media.best(rows)
+        return self._row(number, media.newest(rows) if best is None else best)
+
+    def _newest(self, winner: int | None) -> CatalogRow | None:
+        """Return the newest clip of the winner, or else of all trials."""
+        newest = [
+            self._row(number, trial.media.newest(self._chosen[number])) for number, trial in enumerate(self.trials)
+        ]
+        if winner is not None and newest[winner] is not None:
+            return newest[winner]
+        rows = [row for row in newest if row is not None]
+        return max(rows, key=lambda row: (score.does_count(row), as_number(row.get("time") or 0.0)), default=None)
 
     def _read_of_all(self, read: Callable[[TrialFiles], _Found]) -> list[_Found]:
         """Read files of each trial, several trials at a time; the trials keep what they have read."""

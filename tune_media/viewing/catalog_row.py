@@ -18,6 +18,7 @@ from tune_media.values.image import Image
 from tune_media.values.in_notebook import MOST_BYTES, clip_html
 from tune_media.values.number import whole_number
 from tune_media.values.secrets import error_text
+from tune_media.viewing.data_frames import MEDIA_COLUMNS
 from tune_media.viewing.front_end import SHOWN
 from tune_media.viewing.saved_clip import save_medium
 
@@ -28,7 +29,7 @@ class CatalogRow(dict[str, Any]):
     The fields of the index line are listed in ``docs/files.md``. Added are ``trial`` (the name of the trial's folder),
     ``params`` (the hyperparameters that Tune searched) and ``file`` (the path of the medium on its filesystem).
     ``abandoned`` is true, and there at all, if a killed driver left the trial and Tune started it again under another
-    id. A row prints in one line; ``dict(row)`` shows all of it.
+    id. A field that the medium has not is None. A row prints in one line; ``dict(row)`` shows all of it.
 
     Example:
         ``catalog.best()["file"]``
@@ -48,6 +49,11 @@ class CatalogRow(dict[str, Any]):
     def config(self) -> dict[str, Any]:
         """The whole config of the trial, nested values as ``outer/inner``."""
         return dict(self._config)
+
+    def __missing__(self, name: str) -> None:
+        """Return None for a field of the index that this medium has not; raise KeyError for any other name."""
+        if name not in MEDIA_COLUMNS:
+            raise KeyError(f"{name!r}; " + checks.did_you_mean(name, [*self, *MEDIA_COLUMNS], "the fields are"))
 
     def __hash__(self) -> int:  # type: ignore[override]
         return hash(tuple(self.get(name) for name in ("file", "section", "key", "step", "id")))

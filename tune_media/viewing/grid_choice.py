@@ -111,7 +111,12 @@ def _one_each(rows: Sequence[CatalogRow], key: str, step: str | int) -> list[Cat
         if isinstance(step, int) and row.get("step", 0) > step:
             continue
         is_later = step != "best" and held is not None and score.does_count(row) >= score.does_count(held)
-        if held is None or is_later or (step == "best" and score.clip_rank(row) > score.clip_rank(held)):
+        is_new = "episode_return" not in row  # of clips without one, the newest is the best
+        if (
+            held is None
+            or is_later
+            or (step == "best" and (score.clip_rank(row), is_new) > (score.clip_rank(held), False))
+        ):
             chosen[row["trial"]] = row
     if not chosen:
         first, last = (of_all(row.get("step", 0) for row in rows) for of_all in (min, max))

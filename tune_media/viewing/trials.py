@@ -65,10 +65,11 @@ def lines_of_trials(catalog: Catalog) -> list[list[str]]:
         name = f"{trial.name} (abandoned)" if trial.is_abandoned else trial.name
         name += " (failed)" if trial.status.word == TRIAL_FAILED else ""
         if best is None:
-            rows.append([name, *cells, "", "", "", clips, "no clip has a return" if counts[trial.name] else "no clip"])
+            rows.append([name, *cells, "", "", "", clips, "no clip"])
             continue
         shown = [short(best.get(field, "")) for field in ("episode_return", "episode_length", "step")]
-        rows.append([name, *cells, *shown, clips, _relative(best, catalog)])
+        newest = "" if "episode_return" in best else " (the newest)"
+        rows.append([name, *cells, *shown, clips, f"{_relative(best, catalog)}{newest}"])
     header = ["trial", *params, *([] if ranks_by_clip else [label]), *(["success"] if tells else [])]
     return [[*header, "best return", "length", "step", "clips", "best clip"], *rows]
 

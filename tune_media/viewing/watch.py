@@ -16,8 +16,8 @@ from werkzeug.serving import BaseWSGIServer, WSGIRequestHandler, make_server
 from werkzeug.wrappers import Response
 
 from tune_media.experiment import places
-from tune_media.experiment.trial_folders import LogDirectory, Trials
-from tune_media.values.problems import remedy
+from tune_media.experiment.trial_folders import LogDirectory, Trials, load_trials
+from tune_media.values.problems import message_of, remedy
 from tune_media.values.threads import start_thread
 from tune_media.viewing.tape_player import TapePlayer
 from tune_media.viewing.web import ViewerApp
@@ -50,6 +50,11 @@ def make_watch_server(
     folder = places.folder_at(path) if wait else places.find_folders(path)[0]
     if not wait and not places.holds_experiment(folder):
         raise ValueError(f"{places.no_experiment(folder)} If its sweep starts later, pass --wait.")
+    if columns and not wait:
+        try:
+            load_trials(path, None, columns)
+        except ValueError as error:  # no table has such a column
+            raise ValueError(message_of(error) + " If the table comes later, pass --wait.") from error
     trials = Trials([LogDirectory(folder, columns=columns)])
     viewer = ViewerApp(trials, folder.name, None if token is None else TapePlayer(token))
     app = only_local(viewer) if host in LOCAL_HOSTS else viewer
