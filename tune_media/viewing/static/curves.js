@@ -256,7 +256,7 @@
 
   /** What the pointer is on: its name, more of it, and a clip, which plays. */
   function Peek({ label, color, clip, side, children }) {
-    return html`<div class="peek" style=${side}>
+    return html`<div class="peek" style=${side} role="status">
       ${clip && html`<${tm.ui.PeekClip} key=${clip.url} clip=${clip} />`}
       <p><i class="swatch" style=${{ background: color }}></i><b>${label}</b></p>
       ${children}

@@ -256,5 +256,5 @@
     video.addEventListener("seeked", () => isFollowed() && video.paused && show(frameAt(video.currentTime, clip)));
   }
 
-  tm.player = { Group, middle, follow };
+  tm.player = { Group, middle, follow, wait };
 })((window.tuneMedia = window.tuneMedia || {}));

@@ -2,7 +2,7 @@
 (function (tm) {
   "use strict";
 
-  const { html, number, plural, lastPart, titleOf, Checks, PeekClip } = tm.ui;
+  const { html, number, plural, lastPart, titleOf, Checks } = tm.ui;
   const { Component } = window.htmPreact;
   const model = tm.model;
   const { listed } = model;
@@ -305,13 +305,10 @@
   function Peek({ app, peek: { trial, clip }, point, color }) {
     const side = point.x > 0.5 ? { right: `calc(${percent(1 - point.x)} + 22px)` }
       : { left: `calc(${percent(point.x)} + 22px)` };
-    return html`<div class="peek" style=${side} role="status">
-      ${clip && html`<${PeekClip} key=${clip.url} clip=${clip} />`}
-      <p><i class="swatch" style=${{ background: color }}></i><b>${titleOf(trial)}</b></p>
+    return html`<${tm.curves.Peek} label=${titleOf(trial)} color=${color} clip=${clip} side=${side}>
       <p>${model.scoreLabel(app.state.score)} <b>${number(trial.reported)}</b>
         ${trial.rank && html` <span class="rank">#${trial.rank}</span>`}</p>
-      ${model.isFailed(trial) && html`<p class="problem">failed${trial.error && `: ${trial.error}`}</p>`}
-    </div>`;
+      ${model.isFailed(trial) && html`<p class="problem">failed${trial.error && `: ${trial.error}`}</p>`}<//>`;
   }
 
   /** Return whether there is a hyperparameter to show. */

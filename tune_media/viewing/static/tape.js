@@ -78,7 +78,7 @@
           if (played.problem) throw new Error(played.problem);
           this.change(tape, { played, isPlaying: !played.views?.length });
           if (!tape.isPlaying) return;
-          await new Promise((resolve) => setTimeout(resolve, POLL_MS));
+          await tm.player.wait(POLL_MS);
         }
       } catch (error) {
         this.change(tape, { isPlaying: false, played: null, problem: error.message });
