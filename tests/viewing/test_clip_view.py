@@ -152,8 +152,13 @@ def test_the_runs_of_a_row_have_keys_and_esc_gives_the_focus_back(viewer):
     viewer.wait("document.activeElement.matches('.film[aria-current=true] .film-facts')")
 
 
-def test_a_download_is_named_by_experiment_trial_key_and_step(viewer):
+def test_a_download_is_named_by_experiment_trial_key_and_step_and_its_path_is_copied(viewer, sweep):
+    viewer.page.context.grant_permissions(["clipboard-read", "clipboard-write"])
     viewer.open(viewer.url, CLIP)
+    viewer.frame.click("text=Copy path")
+    viewer.wait("document.querySelector('.toast').innerText === 'Path copied'")
+    (file,) = (sweep / "lr=0.1_1").rglob("best/*.mp4")
+    assert viewer.frame.evaluate("navigator.clipboard.readText()") == str(file)
     viewer.wait("document.querySelector('a[download]')")
     assert viewer.all("a[download]", "e.download") == ["my_sweep_lr=0.1_1_best_step5.mp4"]
 

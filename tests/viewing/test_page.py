@@ -2,6 +2,7 @@
 
 import json
 
+import pandas as pd
 import pytest
 
 import tune_media as tm
@@ -148,6 +149,8 @@ def test_the_focus_and_the_place_on_the_page_come_back_and_a_card_is_one_stop(vi
     viewer.page.set_viewport_size({"width": 1400, "height": 400})
     viewer.press("?")
     viewer.wait("document.querySelector('dialog[open]').contains(document.activeElement)")
+    viewer.wait("/^[0-9.]+ MB: .*clips/.test(document.querySelector('.disk-use').innerText)")
+    assert {"▶", "▷", "≠", "⚙"} <= set(viewer.all("dialog dt"))
     assert viewer.frame.evaluate("document.querySelector('dialog[open]').scrollTop") == 0  # its button is at its end
     viewer.press("Tab")
     viewer.press("Tab")
@@ -353,6 +356,13 @@ def test_all_episodes_are_a_table(browser, seeds, tmp_path):
         viewer.frame.click("dialog label:has-text('episode_id')")
         viewer.press("Escape")
         viewer.wait("![...document.querySelectorAll('.episodes th')].some((e) => e.innerText === 'id')")
+        with viewer.page.expect_download() as saved:
+            viewer.frame.click("text=Export CSV")
+        assert saved.value.suggested_filename == "exp_episodes.csv"
+        rows = pd.read_csv(saved.value.path())
+        assert list(rows.columns) == viewer.all(".episodes th button", "e.title") and "episode_id" not in rows
+        wanted = frame[(frame["episode_return"] < 8) & frame["seed"].isna()]
+        assert rows["episode_return"].tolist() == sorted(wanted["episode_return"], reverse=True)
         viewer.frame.hover(".episodes td button")
         viewer.wait("document.querySelector('.peek video')?.readyState >= 2")
         viewer.frame.click(".episodes td button")

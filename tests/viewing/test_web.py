@@ -3,7 +3,7 @@ import json
 import os
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
-from urllib.parse import quote
+from urllib.parse import quote, unquote
 
 import pytest
 from fsspec.implementations.local import LocalFileSystem
@@ -46,6 +46,19 @@ def test_the_index_is_sent_once_and_then_only_if_it_changed(client, experiment):
     write_trial(experiment / "c", 2)
     client.application.trials.all(max_age=0)
     assert len(client.get("/data/index.json", query_string=seen).json["trials"]) == 3
+
+
+def test_it_tells_where_a_clip_lies_and_what_the_folders_take(client, clip, experiment):
+    id, path = clip.removeprefix("/media/").split("/", 1)
+    told = client.get("/data/clip.json", query_string={"trial": id, "path": unquote(path)}).json
+    file = Path(told["file"])
+    assert file.is_absolute() and file.read_bytes() == client.get(clip).data
+    (experiment / file.relative_to(experiment).parts[0] / "checkpoint_000001").mkdir()
+    (experiment / file.relative_to(experiment).parts[0] / "checkpoint_000001" / "x.pt").write_bytes(bytes(2_000_000))
+    text = client.get("/data/disk.json").json
+    total = sum(one.stat().st_size for one in experiment.rglob("*") if one.is_file()) / 1e6
+    assert text.startswith(f"{total:.1f} MB: checkpoints 2.0 MB, ")
+    assert all(kind in text for kind in ("clips", "episode data", "other files"))
 
 
 def test_every_answer_has_a_content_type(client, clip):  # TensorBoard warns in its log if not

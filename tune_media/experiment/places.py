@@ -20,7 +20,7 @@ import pyarrow.fs
 from tune_media.experiment.state import Listings
 from tune_media.experiment.trial_files import TrialFiles, Version, version_of
 from tune_media.storage.bare_clips import bare_version
-from tune_media.storage.filesystem import at_uri, is_local
+from tune_media.storage.filesystem import absolute, at_uri, is_local
 from tune_media.storage.index_lines import INDEX_PATH
 from tune_media.storage.location import LOCATION_FILE
 from tune_media.storage.log import is_logged
@@ -58,6 +58,11 @@ class Folder:
     def name(self) -> str:
         """The last part of its path."""
         return posixpath.basename(self.path.rstrip("/"))
+
+    @property
+    def absolute(self) -> str:
+        """Its absolute path, or its URI on an object store."""
+        return absolute(self.filesystem, self.path)
 
     @property
     def is_there(self) -> bool:

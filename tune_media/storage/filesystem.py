@@ -319,6 +319,16 @@ def as_argument(filesystem: pyarrow.fs.FileSystem, path: str) -> str:
     return shlex.quote(f"{_SCHEMES.get(_type_of(filesystem), '')}{path}")
 
 
+def absolute(filesystem: pyarrow.fs.FileSystem, path: str) -> str:
+    """Return an absolute path, or a URI on an object store.
+
+    >>> absolute(pyarrow.fs.LocalFileSystem(), "/results/sweep")
+    '/results/sweep'
+    """
+    here = local_path(filesystem, path)
+    return f"{_SCHEMES.get(_type_of(filesystem), '')}{path}" if here is None else str(Path(here).absolute())
+
+
 def place_name(filesystem: pyarrow.fs.FileSystem, path: str) -> str:
     """Return a text that names a folder, the same over all links to it.
 

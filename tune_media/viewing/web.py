@@ -15,7 +15,9 @@ data/played.json?trial=ID&report=PATH&episode=ID   how far it is; empty if it wa
 played/NAME/VIEW.mp4                        its clip
 data/trial.json?trial=ID                    one trial's metrics over training, why it failed, and its lost media
 data/config.json?trial=ID                   one trial's whole config, without keys and passwords
-data/clip.json?trial=ID&path=PATH           one clip's episode
+data/clip.json?trial=ID&path=PATH           one clip's episode, and where its file is
+data/disk.json                              what the folders of the trials take on the storage
+data/episodes.csv?where=FILTER&sort=COLUMN&descending=1&hidden=COLUMNS   all episodes, without some columns, one a line
 data/tape.json?trial=ID&report=PATH&episode=ID   an episode that has a tape; nothing is played
 media/<trial id>/<path>                     a media file, with byte ranges
 """
@@ -23,6 +25,8 @@ media/<trial id>/<path>                     a media file, with byte ranges
 from __future__ import annotations
 
 import contextlib
+import csv
+import io
 import logging
 import mimetypes
 import posixpath
@@ -45,11 +49,13 @@ from werkzeug.utils import send_file
 from werkzeug.wrappers import Request, Response
 from werkzeug.wsgi import wrap_file
 
+from tune_media.experiment.places import Folder
 from tune_media.experiment.trial_files import TrialFiles
 from tune_media.experiment.trial_folders import Trials
 from tune_media.storage.filesystem import NotAFileError, check_is_file, is_local, open_file
 from tune_media.values.secrets import error_text, redacted
 from tune_media.values.threads import start_thread
+from tune_media.viewing.disk_use import disk_use
 from tune_media.viewing.episode_details import episode_details, taped_details
 from tune_media.viewing.episode_reading import EpisodeFiles
 from tune_media.viewing.front_end import SHOWN, STATIC, static_files
@@ -118,6 +124,8 @@ class ViewerApp:
             folder, _, rest = request.path.lstrip("/").partition("/")
             if folder == "data" and rest in self._pages():
                 return _json_response(request, self._pages()[rest](request))
+            if request.path == "/data/episodes.csv":
+                return self._episodes_as_csv(request)
             if folder == "media":
                 return self._media(request, *rest.partition("/")[::2])
             if folder == "played":
@@ -149,6 +157,7 @@ class ViewerApp:
                 json_content(config_payload(self._trial(request.args.get("trial", ""))))
             ),
             "clip.json": self._clip,
+            "disk.json": lambda request: Page(json_content(disk_use(self.trials.all()))),
             "tape.json": self._tape,
             "played.json": self._played,
         }
@@ -160,7 +169,7 @@ class ViewerApp:
             trials = {trial.name: trial for trial in self.trials.all()}
             table = self._episode_files.table(list(trials.values()), _PATIENCE)
             where = args.get("where", "")
-            offset, descending = max(0, args.get("offset", 0, int)), "descending" in args
+            offset, descending = max(0, args.get("offset", 0, int)), bool(args.get("descending"))
             page = table.rows(where, args.get("sort", ""), descending=descending, offset=offset, limit=limit)
             if args.get("histogram") and table.names:  # there are none without episodes
                 page["histogram"] = table.histogram(args["histogram"], args.get("histogram_where", where))
@@ -172,6 +181,20 @@ class ViewerApp:
             trial, clip = trials[place[0]], place[1]
             place[1] = clip if clip and trial.line(clip) else trial.clip_of(id)
         return Page(json_content(page))
+
+    def _episodes_as_csv(self, request: Request) -> Response:
+        args = request.args
+        table = self._episode_files.table(self.trials.all())
+        try:
+            sort, descending = args.get("sort", ""), bool(args.get("descending"))
+            page = table.rows(args.get("where", ""), sort, descending=descending, limit=len(table))
+        except ValueError as error:
+            raise BadRequest(str(error)) from error
+        hidden = set(args.get("hidden", "").split("\n"))
+        shown = [at for at, name in enumerate(page["columns"]) if name not in hidden]
+        text = io.StringIO()
+        csv.writer(text).writerows([row[at] for at in shown] for row in [page["columns"], *page["rows"]])
+        return Response(text.getvalue(), mimetype="text/csv", headers={"Cache-Control": "no-store"})
 
     def _play(self, request: Request) -> Page:
         """Begin to render an episode. Pages of other sites cannot send the header, and other users lack the token."""
@@ -223,7 +246,8 @@ class ViewerApp:
         line = trial.line(request.args.get("path", ""))
         if line is None:
             raise NotFound("The index of this trial names no such clip.")
-        return Page(json_content(episode_details(trial, line)))
+        file = posixpath.join(Folder(*trial.place).absolute, line["path"])
+        return Page(json_content(episode_details(trial, line) | {"file": file}))
 
     def _trial(self, id: str) -> TrialFiles:
         trial = self.trials.by_id(id)

@@ -5,6 +5,7 @@
   const { html } = tm.ui;
   const { render, Component } = window.htmPreact;
   const model = tm.model;
+  const { wait } = tm.player;
 
   const POLL_MS = 5000;
   const READING_MS = 500; // between two looks at trials that the server still reads; later up to four times as long
@@ -378,8 +379,12 @@
       }
       this.set({ frame: ["clip", "compare"].includes(this.state.view) ? this.group.frame : 0 });
       await wait(50);
-      const isCopied = await copyText(this.host.address());
-      this.toast(isCopied ? "Link copied" : "The browser did not allow it; copy the address instead");
+      this.copy(this.host.address(), "Link");
+    }
+
+    async copy(text, what) {
+      if (await copyText(text)) this.toast(`${what} copied`);
+      else this.toast(`The browser did not allow it: ${text}`, SLOW_MS);
     }
 
     toast(text, ms = 2500) {
@@ -564,7 +569,6 @@
   }
 
   const readText = ([done, all]) => `${tm.ui.number(done)} of ${tm.ui.plural(all, "trial")}`;
-  const wait = (ms) => new Promise((resolve) => setTimeout(resolve, ms));
 
   function parse(name, text) {
     if (name === "step") return text === "last" || text === "best" ? text : Number(text);

@@ -27,8 +27,8 @@ lr>0.001 gamma=0.98 · lr=0.001..0.01 · gamma=None · (lr=0.1 OR lr=0.2) · not
         onClick=${() => app.go({ view: "episodes", trial: "", clip: "" })}
         title="All episodes as a table, with or without a clip">All episodes</button>`}
       <span class="space"></span>
-      <button onClick=${() => app.show(tm.keys.Help)} aria-label="Keyboard help, light or dark (?)"
-        title="Keyboard help, light or dark (?)">?</button>
+      <button onClick=${() => app.show(tm.keys.Help)} aria-label="Keys, signs, disk use, light or dark (?)"
+        title="Keys, signs, disk use, light or dark (?)">?</button>
       </div>
     </header>`;
   }

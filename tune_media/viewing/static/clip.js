@@ -100,6 +100,8 @@
             title="The commands that let another policy go on from this step"
             found=${tm.commands.forking(app, episode, Math.max(0, Math.min(stepOf(clip, frame), clip.length - 1)))} />`}
           <button onClick=${() => app.copyLink()} title="Copy a link to this view (c)">Copy link</button>
+          ${details?.file && html`<button title=${details.file} onClick=${() => app.copy(details.file, "Path")}>
+            Copy path</button>`}
           ${!clip.isUnplayed && html`<a class="button" href=${clip.url}
             download=${downloadName(app, clip) + clip.suffix}>Download</a>`}
         <//>
@@ -195,24 +197,24 @@
     const isTold = (name, same = record[UNLESS_SAME[name]]) => (record[name] ?? same) !== same;
     const named = (names) => names.filter((name) => isTold(name))
       .map((name) => [name.replace(/_/g, " "), record[name]]);
-    const text = (name, value) => (typeof value === "object" ? JSON.stringify(value)
-      : typeof value === "number" && !NAMES.has(name) ? number(value) : String(value));
-    const table = (rows) => html`<table><tbody>${rows.map(([name, value]) => html`
+    return html`<${Facts} rows=${[...Object.entries(more), ...named(RECORD)]} />
+      <details><summary>How it was recorded</summary><${Facts} rows=${named(PLUMBING)} /></details>`;
+  }
+
+  /** Values by name, [[name, value], ...]. */
+  function Facts({ rows }) {
+    const text = (name, value) => (Array.isArray(value) ? `[${value.map(number).join(", ")}]`
+      : value && typeof value === "object" ? JSON.stringify(value) : NAMES.has(name) ? String(value) : number(value));
+    return html`<table><tbody>${rows.map(([name, value]) => html`
       <tr><th scope="row">${name}</th><td>${text(name, value)}</td></tr>`)}</tbody></table>`;
-    return html`${table([...Object.entries(more), ...named(RECORD)])}
-      <details><summary>How it was recorded</summary>${table(named(PLUMBING))}</details>`;
   }
 
   /** The trajectory's row of the frame that is shown. */
   function Steps({ details, row }) {
-    const names = Object.keys(details.steps);
-    const count = details.steps[names[0]].length;
-    const at = Math.min(row, count - 1);
-    const text = (value) => (Array.isArray(value) ? `[${value.map(number).join(", ")}]`
-      : value == null ? "–" : typeof value === "number" ? number(value) : String(value));
+    const { episode_step: _, ...columns } = details.steps;
+    const at = Math.min(row, details.steps.episode_step.length - 1);
     return html`<section class="panel steps"><h3>Step ${number(at)} of the trajectory</h3>
-      <table><tbody>${names.filter((name) => name !== "episode_step").map((name) => html`
-        <tr><th scope="row">${name}</th><td>${text(details.steps[name][at])}</td></tr>`)}</tbody></table>
+      <${Facts} rows=${Object.entries(columns).map(([name, values]) => [name, values[at]])} />
       ${details.steps_note && html`<p class="muted">${details.steps_note}</p>`}
     </section>`;
   }

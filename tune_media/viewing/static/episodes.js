@@ -10,8 +10,9 @@
   const PEEK_HEIGHT = 190;
   const NAMES = new Set(["seed", "config/seed"]); // numbers that are names, not amounts
   const TITLED = new Set(["trial", "episode_id", "note"]); // columns whose cells may be cut
-  const { CONFIG, FLAGS, isConfig } = tm.episodeColumns;
-  const typed = Object.fromEntries(Object.entries(tm.episodeColumns.SHORT).map(([short, name]) => [name, short]));
+  const FLAGS = new Set(["terminated", "success", "success_once", "success_at_end"]); // 0 and 1 are false and true
+  const CONFIG = "config/";
+  const typed = { episode_return: "return", episode_length: "length", training_iteration: "iteration" };
   const SHORT = { ...typed, episode_id: "id" };
   const header = (name) => SHORT[name] || name.replace(/^(metrics|values)\//, "").replace(/^config\//, "⚙ ");
 
@@ -22,6 +23,9 @@
     return typed[name] || (columns.some((other) => other !== name
       && [other, within(other), lastPart(other), typed[other]].includes(short)) ? name : short);
   }
+
+  /** What the server is told of the rows that are wanted, and their order. */
+  const rowsOf = ({ where, order, orderDown }) => ({ where, sort: order, descending: orderDown ? 1 : "" });
 
   class AllEpisodes extends Component {
     state = { found: null, problem: null, isReading: false, peek: null };
@@ -53,14 +57,13 @@
 
     async load(asked, offset, limit = PAGE) {
       const { app } = this.props;
-      const { where, order, orderDown } = app.state;
+      const { where, order } = app.state;
       this.setState({ isReading: true });
       const counted = order || "episode_return";
       try {
         const page = await app.source.episodes({
-          where, offset, limit, ...(order ? { sort: order } : {}), histogram: counted,
+          ...rowsOf(app.state), offset, limit, histogram: counted,
           histogram_where: tm.range.replaced(where, this.nameOf(counted), ""),
-          ...(orderDown ? { descending: 1 } : {}),
         });
         if (asked !== this.asked) return;
         const before = offset ? this.state.found : null;
@@ -102,8 +105,10 @@
     render({ app }, { found, problem, isReading, peek }) {
       const { state } = app;
       const hidden = tm.model.listed(state.hidden);
-      const shown = found ? found.columns.map((name, at) => ({ name, at })).filter(({ name, at }) =>
-        !hidden.includes(name) && (name !== "task" || found.rows.some((row) => row[at] != null))) : [];
+      const isShown = (name, at) => !hidden.includes(name)
+        && (name !== "task" || found.rows.some((row) => row[at] != null));
+      const shown = found ? found.columns.map((name, at) => ({ name, at })).filter(({ name, at }) => isShown(name, at))
+        : [];
       const order = state.orderDown ? "descending" : "ascending";
       const more = found && found.rows.length < found.count;
       return html`<main class="episodes-view">
@@ -121,7 +126,12 @@
             onInput=${(event) => app.set({ where: event.target.value })} />
           ${found && html`<button onClick=${() => app.show(Columns, { columns: found.columns })}>
             ${shown.length === found.columns.length ? plural(shown.length, "column")
-              : `${shown.length} of ${plural(found.columns.length, "column")}`} …</button>`}
+              : `${shown.length} of ${plural(found.columns.length, "column")}`} …</button>
+            <a class="button" download=${`${lastPart(app.data.title) || "all"}_episodes.csv`}
+              href=${app.source.csvOfEpisodes({ ...rowsOf(state),
+                hidden: found.columns.filter((name, at) => !isShown(name, at)).join("\n") })}
+              title="The episodes that the filter lets through, in this order, with these columns and all digits">
+                Export CSV</a>`}
           ${problem && html`<span class="problem" role="alert">${problem}</span>`}</div>
         ${found?.histogram?.counts.length > 0 && html`<${Histogram} key=${found.histogram.name} ...${found.histogram}
           filterName=${this.nameOf(found.histogram.name)} where=${state.where}
@@ -152,10 +162,10 @@
     const path = clip || (app.source.tape && tape ? tm.tape.pathOf(tape, episode) : null);
     const enter = (event) => onPeek(event.currentTarget, own && tm.model.clipNamed(own, clip));
     const leave = (event) => onPeek(event.currentTarget, null);
-    const text = (value, name) => (isConfig(name) && own ? own.texts[name.slice(CONFIG.length)] ?? String(value)
-      : value == null ? "–"
-        : FLAGS.has(name) ? (value ? "yes" : "no") : typeof value === "number" && !NAMES.has(name) ? number(value)
-          : name === "trial" ? own?.shortName || value : String(value));
+    const text = (value, name) => (
+      name.startsWith(CONFIG) && own ? own.texts[name.slice(CONFIG.length)] ?? String(value)
+        : FLAGS.has(name) && value != null ? (value ? "yes" : "no") : NAMES.has(name) && value != null ? String(value)
+          : name === "trial" ? own?.shortName || value : number(value));
     return html`<tr>
       <td class="clip-cell">${clip ? html`<button title="Play the clip of this episode" aria-label="Play the clip"
         onPointerEnter=${enter} onPointerLeave=${leave} onFocus=${enter} onBlur=${leave}
@@ -216,11 +226,8 @@
     const hidden = tm.model.listed(app.state.hidden);
     const show = (shown) => app.set({ hidden: columns.filter((name) => !shown.includes(name)).join("\n") });
     return html`<${Checks} app=${app} title="Columns" names=${columns}
-      chosen=${columns.filter((name) => !hidden.includes(name))} onChange=${show}>
-      <p><button class="chip" onClick=${() => show(columns)}>all</button>${" "}
-        <button class="chip" onClick=${() => show(columns.filter((name) => !name.startsWith("metrics/")))}>
-          all but metrics</button></p>
-    <//>`;
+      chosen=${columns.filter((name) => !hidden.includes(name))} onChange=${show}
+      sets=${[["all", columns], ["all but metrics", columns.filter((name) => !name.startsWith("metrics/"))]]} />`;
   }
 
   tm.episodes = { AllEpisodes, Columns };

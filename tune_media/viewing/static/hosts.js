@@ -31,6 +31,8 @@
       index: () => changed("index"),
       metrics: () => changed("metrics"),
       episodes: (wanted) => json(`data/episodes.json?${query(wanted)}`),
+      csvOfEpisodes: (wanted) => `data/episodes.csv?${query(wanted)}`,
+      diskUse: () => json("data/disk.json"),
       curves: (metric, iqm) => json(`data/curves.json?${query({ metric, iqm: iqm ? "1" : "" })}`),
       configurations: ({ metric, section, mode }) =>
         json(`data/configurations.json?${query({ metric, section, mode })}`),
@@ -94,10 +96,7 @@
   }
 
   /** Return a function that has a value at the first call, and null afterwards: the files do not change. */
-  function once(read) {
-    let calls = 0;
-    return async () => (calls++ ? null : read());
-  }
+  const once = (read, calls = 0) => async () => (calls++ ? null : read());
 
   /** Return what an action returns; the fallback if it raises, as storage does that the browser refuses. */
   function attempt(action, fallback) {

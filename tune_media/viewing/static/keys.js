@@ -3,6 +3,7 @@
   "use strict";
 
   const { html } = tm.ui;
+  const { Component } = window.htmPreact;
 
   let before = null; // what had the focus before the filter
 
@@ -47,6 +48,12 @@
     [["d"], "light or dark", (app) => app.toggleTheme()],
     [["?"], "this page", (app) => app.show(Help)],
   ];
+  const SIGNS = [
+    [["▶"], "plays the clip of an episode"],
+    [["▷"], "plays an episode again from its tape"],
+    [["≠"], "the clip is of another training step than the chosen one"],
+    [["⚙"], "a hyperparameter, among the columns of all episodes"],
+  ];
   const ACTIONS = new Map(KEYS.filter(([, , action]) => action)
     .map(([shown, , action, key]) => [key || shown[0], action]));
   const SCROLLING = ["ArrowUp", "ArrowDown", "Home", "End"];
@@ -80,13 +87,25 @@
     action(app);
   }
 
-  function Help({ app }) {
-    return html`<${tm.ui.Dialog} app=${app} label="Keyboard">
-      <h2>Keyboard</h2>
-      <p><button onClick=${() => app.toggleTheme()}>${app.theme === "dark" ? "☀ Light" : "☾ Dark"}</button></p>
-      <dl>${KEYS.map(([shown, meaning]) => html`<div><dt>${shown.map((key) => html`<kbd>${key}</kbd>`)}</dt>
-        <dd>${meaning}</dd></div>`)}</dl>
-    <//>`;
+  const Rows = ({ rows }) => html`<dl>${rows.map(([shown, meaning]) => html`<div>
+    <dt>${shown.map((key) => html`<kbd>${key}</kbd>`)}</dt><dd>${meaning}</dd></div>`)}</dl>`;
+
+  class Help extends Component {
+    componentDidMount() {
+      const { source } = this.props.app;
+      if (source.diskUse) tm.ui.readInto(this, "diskUse", source.diskUse(), () => true);
+    }
+
+    render({ app }, { diskUse, problem }) {
+      return html`<${tm.ui.Dialog} app=${app} label="Keyboard">
+        <h2>Keyboard</h2>
+        <p><button onClick=${() => app.toggleTheme()}>${app.theme === "dark" ? "☀ Light" : "☾ Dark"}</button></p>
+        <${Rows} rows=${KEYS} />
+        <h2>Signs</h2><${Rows} rows=${SIGNS} />
+        ${app.source.diskUse && html`<h2>Disk use</h2>
+          <p class="disk-use" role="status">${problem || diskUse || "The files are counted …"}</p>`}
+      <//>`;
+    }
   }
 
   tm.keys = { onKey, Help };

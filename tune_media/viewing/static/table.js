@@ -156,10 +156,8 @@
     const show = (keys) => app.set({ columns: keys.join("\n") });
     const label = (key) => all.find((column) => column.key === key).name;
     return html`<${Checks} app=${app} title="Columns" names=${all.map(({ key }) => key)} label=${label}
-      chosen=${shownOf(all, app).map(({ key }) => key)} onChange=${show}>
-      <p><button class="chip" onClick=${() => show([])}>those that matter</button>${" "}
-        <button class="chip" onClick=${() => show(all.map(({ key }) => key))}>all</button></p>
-    <//>`;
+      chosen=${shownOf(all, app).map(({ key }) => key)} onChange=${show}
+      sets=${[["those that matter", []], ["all", all.map(({ key }) => key)]]} />`;
   }
 
   /** Above the results of a sweep without clips: how to get some. */

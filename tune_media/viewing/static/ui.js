@@ -16,7 +16,7 @@
   const GONE = "The file could not be loaded. It may have been deleted, or be damaged.";
   const H264 = 'video/mp4; codecs="avc1.42E01E"'; // browsers tell of a codec that they lack as of a file that is gone
   const NO_H264 =
-    "This browser cannot decode H.264: Firefox on Linux needs ffmpeg (apt install ffmpeg); Chrome, Edge and Safari can.";
+    "This browser cannot decode H.264: Firefox on Linux needs ffmpeg (apt install ffmpeg). Chrome, Edge, Safari can.";
 
   let scrolledAt = -Infinity;
   addEventListener("scroll", () => { scrolledAt = performance.now(); }, { capture: true, passive: true });
@@ -367,14 +367,17 @@
     }
   }
 
-  /** A dialog with a box for each name. `onChange` is told the names that are checked, in the order of `names`. */
+  /**
+   * A dialog with a box for each name. `onChange` is told the names that are checked, in the order of `names`; `sets`,
+   * [[text, names], ...], have a button.
+   */
   class Checks extends Component {
-    render({ app, title, names, label = (name) => name, chosen, onChange, children }, { text = "" }) {
+    render({ app, title, names, label = (name) => name, chosen, onChange, sets = [] }, { text = "" }) {
       const toggle = (name) => onChange(names.filter((own) => chosen.includes(own) !== (own === name)));
       const found = names.filter((name) => label(name).toLowerCase().includes(text.trim().toLowerCase()));
       return html`<${Dialog} app=${app} label=${title}>
         <h2>${title}</h2>
-        ${children}
+        <p>${sets.map(([own, all]) => html`<button class="chip" onClick=${() => onChange(all)}>${own}</button> `)}</p>
         ${names.length > MANY_NAMES && html`<input class="search" type="search" aria-label="Search"
           placeholder=${`Search ${plural(names.length, "name")}`} value=${text}
           onInput=${(event) => this.setState({ text: event.target.value })} />`}
