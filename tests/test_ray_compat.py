@@ -17,6 +17,7 @@ from ray.experimental import internal_kv
 from ray.rllib.algorithms.algorithm import Algorithm
 from ray.train._internal.checkpoint_manager import _CheckpointManager
 from ray.train._internal.storage import StorageContext
+from ray.train.constants import _get_ray_train_session_dir
 from ray.tune.callback import Callback, CallbackList
 from ray.tune.execution import tune_controller
 from ray.tune.experiment import Trial
@@ -42,6 +43,11 @@ def test_tune_hands_callbacks_the_live_result():
 
 def test_trials_say_where_their_files_are():
     assert isinstance(inspect.getattr_static(Trial, "local_path"), property)
+
+
+def test_drivers_files_are_in_the_folder_of_a_ray_session():
+    assert '"artifacts"' in inspect.getsource(_get_ray_train_session_dir)
+    assert "_get_ray_train_session_dir(), self._timestamp" in inspect.getsource(StorageContext._get_session_path)
 
 
 def test_rays_loggers_have_the_hooks_that_ours_extend():

@@ -14,6 +14,7 @@ import posixpath
 import re
 import sys
 import uuid
+from pathlib import Path
 from typing import Any
 
 from tune_media.values.installing import pip_install
@@ -134,6 +135,20 @@ def callbacks_of_experiment() -> list[Any]:
             return list(caller._callbacks)
         frame = frame.f_back
     return []
+
+
+def earlier_driver_files(file: Path) -> list[Path]:
+    """Return what the drivers of earlier Ray sessions on this machine have of a file in a trial's folder, newest first.
+
+    The folder is ``<temporary folder>/session_<its start>/artifacts/<experiment's time stamp>/...``.
+    """
+    parts = file.parts
+    at = next((at for at in range(1, len(parts) - 1) if parts[at + 1] == "artifacts"), None)
+    if at is None or not parts[at].startswith("session_"):
+        return []
+    others = Path(*parts[:at]).glob("session_*")
+    files = [other.joinpath(*parts[at + 1 :]) for other in others if other.name != parts[at]]
+    return sorted((other for other in files if other.is_file()), key=lambda other: -other.stat().st_mtime)
 
 
 def json_files(callback: Any) -> dict[Any, Any]:

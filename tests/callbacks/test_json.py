@@ -76,22 +76,36 @@ def test_a_restored_driver_goes_on_from_the_copy_on_the_storage(tmp_path):
     assert scores(tmp_path) == [1, 2, 3]
 
 
-@pytest.mark.parametrize(("left", "kept"), [(0, 0), (30, 0), (-3, 1)])
-def test_a_copy_that_was_cut_off_by_a_kill_is_named(tmp_path, caplog, left, kept):
+def place_in_session(session, trial):
+    staging = session / "artifacts" / "2026" / "sweep" / "driver_artifacts"
+    trial.storage.experiment_driver_staging_path, trial.local_path = str(staging), str(staging / trial.trial_id)
+    trial.init_local_path()
+
+
+@pytest.mark.parametrize("has_earlier", [False, True])
+@pytest.mark.parametrize(("left", "kept"), [(0, 0), (30, 0), (-3, 1), ("a line", 1)])
+def test_a_copy_that_was_cut_off_by_a_kill_is_named_or_completed(tmp_path, caplog, left, kept, has_earlier):
     """Tune's copy truncates the file before it writes; ``tests.kills`` found it, by two kills in a hundred."""
     trial = FakeTrial(tmp_path)
+    place_in_session(tmp_path / "session_1", trial)
     run([tm.JsonMediaLoggerCallback()], trial, [{"score": 1}, {"score": 2}])
     sync(tmp_path, trial)
     copied = tmp_path / "storage" / trial.trial_id / "result.json"
-    copied.write_bytes(copied.read_bytes()[:left])
-    shutil.rmtree(tmp_path / "driver")
-    trial.init_local_path()
+    content = copied.read_bytes()
+    copied.write_bytes(content[: content.index(b"\n") + 1 if left == "a line" else left])
+    if not has_earlier:
+        shutil.rmtree(tmp_path / "session_1")
+    place_in_session(tmp_path / "session_2", trial)
     trial.last_result = {"training_iteration": 2}
     run([tm.JsonMediaLoggerCallback()], trial, [{"score": 3, "training_iteration": 3}])
     lines = Path(trial.local_path, "result.json").read_text().splitlines()
-    assert len(lines) == kept + (left != 0) + 1
     assert json.loads(lines[-1])["score"] == 3
-    assert "trial t1 had 2 results, and the storage's result.json is cut off" in caplog.text
+    if has_earlier:
+        assert [json.loads(line)["score"] for line in lines] == [1, 2, 3]
+        assert not caplog.text
+    else:
+        assert len(lines) == kept + (left not in (0, "a line")) + 1
+        assert "trial t1 had 2 results, and the storage's result.json is cut off" in caplog.text
 
 
 def test_each_trial_whose_copy_was_cut_off_is_named(tmp_path, caplog):

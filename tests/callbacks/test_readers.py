@@ -1,7 +1,9 @@
 """A backend's reader: every row in order, whatever the backend does, and none twice."""
 
+import sqlite3
 import threading
 from pathlib import Path
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -106,7 +108,7 @@ def test_what_a_tracker_refuses_is_tried_once_and_counted_and_the_rest_comes(tmp
     assert "it is refused" in caplog.text
     assert ("notes lacks " in caplog.text) == (lacks is not None)
     assert lacks is None or f"notes lacks {lacks} of 1 trial(s): t1" in caplog.text
-    assert "may wait" not in caplog.text  # no time would have helped
+    assert "The end of the experiment waited" not in caplog.text  # no time would have helped
     assert "had not finished" not in caplog.text
 
 
@@ -216,6 +218,46 @@ def test_a_tracker_that_hangs_at_the_end_is_named_and_a_restore_delivers_the_res
     hangs.released.set()
 
 
+def test_without_threads_all_waits_for_a_restore_and_nobody_says_that_it_is_stored(
+    tmp_path, outboxes, monkeypatch, caplog, capsys
+):
+    def refuse(*_):
+        raise RuntimeError("can't start new thread")
+
+    with monkeypatch.context() as patched:
+        patched.setattr("tune_media.callbacks.outbox_thread.start_thread", refuse)
+        sweep = Sweep(tmp_path, backend=Notes(), flush_seconds=1)
+        sweep.report(1, clip=blob(1))
+        state = sweep.end()
+    assert "tune_media: stored nothing. The storage did not take 1 media" in capsys.readouterr().out
+    assert (
+        "notes lacks 1 end(s), 1 media, 1 result(s), 1 start(s) of 1 trial(s): t1. The trials' folders have all "
+        in (told := caplog.text)
+    )
+    assert f"1 that the storage did not take (`tune-media deliver {tmp_path / 'storage'}` stores them)" in told
+    restored = Sweep(tmp_path, state, backend=(notes := Notes()), last=1)
+    restored.report(2, clip=blob(2))
+    restored.end()
+    assert [line["status"] for line in restored.lines()] == ["stored"] * 2
+    assert [call for call in notes.calls if "media" in call] == ["media 1 clip", "media 2 clip"]
+    assert list(outboxes.iterdir()) == []
+
+
+def test_an_outbox_that_another_process_holds_costs_contents_alone(tmp_path, monkeypatch):
+    """The end waited 30 s for each row, more than four minutes in all, and lost the rows."""
+    monkeypatch.setattr("tune_media.callbacks.outbox._BUSY_SECONDS", 0.1)
+    sweep = Sweep(tmp_path, backend=(notes := Notes()))
+    sweep.report(1, clip=blob(1))
+    sweep.settle()
+    other = sqlite3.connect(sweep.session.services.outbox.folder / "outbox.sqlite", isolation_level=None)
+    other.execute("BEGIN EXCLUSIVE")
+    sweep.report(2, clip=blob(2))
+    sweep.end()
+    other.close()
+    assert [(line["training_iteration"], line["status"]) for line in sweep.lines()] == [(1, "stored"), (2, "dropped")]
+    assert notes.calls[-2:] == ["end", "finish"]
+
+
 @pytest.mark.parametrize("is_reader_first", [False, True])
 def test_values_that_are_no_plain_data_reach_a_tracker_all_the_same(tmp_path, monkeypatch, is_reader_first):
     class Values(tm.Backend):
@@ -289,7 +331,7 @@ def test_a_thread_whose_last_look_fails_looks_again(tmp_path):
             return True
 
     outbox = Outbox.open(tmp_path, "/results/sweep", "1")
-    thread = Thread("last look", outbox)
+    thread = Thread("last look", SimpleNamespace(outbox=outbox, faults=None))
     thread.begin()
     assert thread.close(30)
     assert looks == ["the storage is away"] * 2

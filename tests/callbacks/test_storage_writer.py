@@ -162,9 +162,18 @@ def test_who_asks_first_for_what_waits_does_not_hear_that_it_is_not_stored(tmp_p
     assert status(sweep.lines()) == [(1, "stored")]
 
 
+class Refuses(tm.Backend):
+    name = "refuses"
+
+    def media(self, trial, entry):
+        raise ValueError("it is refused")
+
+
 @pytest.mark.parametrize("order", ["away", "hang"])
-def test_what_the_storage_does_not_take_waits_in_the_outbox_and_a_restore_delivers_it(tmp_path, orders, capsys, order):
-    sweep = Sweep(tmp_path, storage=faulty(orders), flush_seconds=1)
+def test_what_the_storage_does_not_take_waits_in_the_outbox_and_a_restore_delivers_it(
+    tmp_path, orders, capsys, caplog, order
+):
+    sweep = Sweep(tmp_path, backend=Refuses(), storage=faulty(orders), flush_seconds=1)
     sweep.report(1, weights=blob(1))
     sweep.settle()
     orders.give(order)
@@ -174,6 +183,7 @@ def test_what_the_storage_does_not_take_waits_in_the_outbox_and_a_restore_delive
     told = capsys.readouterr().out
     assert "did not take 3 media" in told
     assert f"tune-media deliver {tmp_path / 'storage'}" in told
+    assert "refuses lacks 4 media of 1 trial(s): t1. The trials' folders have all media but 3 that the" in caplog.text
     orders.take_back(order)
 
     restored = Sweep(tmp_path, state, last=3)

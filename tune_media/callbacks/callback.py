@@ -15,7 +15,7 @@ from typing_extensions import override
 
 from tune_media.callbacks.backend import Backend, Report, Status
 from tune_media.callbacks.faults import Faults
-from tune_media.callbacks.outbox import outbox_root
+from tune_media.callbacks.outbox import check_outboxes
 from tune_media.callbacks.readers import BackendReader
 from tune_media.callbacks.session import MediaSession
 from tune_media.experiment.results import result_step
@@ -113,10 +113,11 @@ class MediaLoggerCallback(LoggerCallback):
                 "tune.RunConfig(callbacks=[...]) holds the class of a tune_media callback; make an instance of it, for "
                 "example callbacks=[tune_media.JsonMediaLoggerCallback()]."
             )
-        outbox_root()  # raises if there is no place for it
         everyone = callbacks_of_experiment()
         together = [other for other in everyone if isinstance(other, MediaLoggerCallback)]
         self._family = together if self in together else [self]
+        if self._family[0] is self:
+            check_outboxes()
         has_json = not everyone or any(isinstance(other, JsonLoggerCallback) for other in everyone)
         if self._family[0] is self and not has_json and os.environ.get(_NO_LOGGERS) == "1":
             logger.warning(
@@ -177,10 +178,7 @@ class MediaLoggerCallback(LoggerCallback):
         self._session = self._reader = None
         if session is None or reader is None:
             return
-        running = list(session.running.values())
         session.end_all_trials(trials)
-        for trial in running:
-            reader.call_in_loop("end", trial, "interrupted")
         reader.finish()
         session.leave(self)
 

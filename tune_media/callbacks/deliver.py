@@ -12,6 +12,7 @@ from tune_media.callbacks.outbox import Outbox, outboxes_of
 from tune_media.callbacks.services import Services
 from tune_media.callbacks.storage_writer import StorageWriter
 from tune_media.storage.filesystem import for_small_files, place_name
+from tune_media.values.secrets import error_text
 
 
 @dataclass(frozen=True)
@@ -19,7 +20,7 @@ class Delivery:
     """The outcome of delivering an outbox."""
 
     folder: Path
-    line: str = ""  # what was stored, and what the storage did not take; empty if another process has the outbox
+    line: str = ""  # what was stored, and what was not, or why it cannot be opened; empty if another process has it
     is_whole: bool = False  # whether the storage has everything that waited for it
     is_gone: bool = False  # whether nothing is left in it
 
@@ -32,9 +33,12 @@ def deliver(filesystem: pyarrow.fs.FileSystem, experiment: str, seconds: float) 
     """
     deliveries = []
     for folder in outboxes_of(place_name(filesystem, experiment)):
-        outbox = Outbox.adopt(folder)
+        try:
+            outbox, line = Outbox.adopt(folder), ""
+        except OSError as error:
+            outbox, line = None, error_text(error)
         if outbox is None:
-            deliveries.append(Delivery(folder))
+            deliveries.append(Delivery(folder, line))
             continue
         services = Services(outbox, for_small_files(filesystem), experiment, staging=None, name="")
         services.summary.has_new = True

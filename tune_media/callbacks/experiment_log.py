@@ -90,7 +90,7 @@ class ExperimentLog:
         self._has_log = bool(everything.parts)
         for folder in earlier.lines:
             delete_half_written(self._filesystem, self._path(folder), ("media", EPISODE_FOLDER, "wandb"))
-        rows = outbox.read_kinds(0, ("media", "tape"))
+        rows = outbox.read(0, None, ("media", "tape"))
         in_outbox = {entry.medium.id for row in rows if row.data for entry in row.media().names(row.seq)}
         for folder, lines in earlier.lines.items():
             self._unindexed.add(folder)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 import time
+import uuid
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
@@ -25,7 +26,6 @@ from tune_media.storage.episode_files import DATA_KEY
 from tune_media.storage.known_media import KnownMedia
 from tune_media.values.episodes import EpisodeBatch
 from tune_media.values.foreign import shown, without_address
-from tune_media.values.medium import new_id
 from tune_media.values.number import whole_number
 from tune_media.values.plain import MEDIA, pack_each
 from tune_media.values.problems import pending, take_problems
@@ -150,7 +150,7 @@ def _result_row(intake: TrialIntake, taken: ResultIntake) -> NewRow:
     report = taken.report
     config = None if report.config is None else hyperparameters(intake.trial, report.config)[0]
     values, taken.unpackable = pack_each(report.flat)
-    taken.held_as = new_id() if taken.unpackable else ""
+    taken.held_as = uuid.uuid4().hex if taken.unpackable else ""
     live = sorted(map(str, taken.unpackable))
     row = rows.ResultRow(report.step, report.training_iteration, report.time, live, taken.held_as, config, values)
     return NewRow(intake.known.trial_id, "result", row.packed())

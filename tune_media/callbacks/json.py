@@ -12,9 +12,11 @@ from typing_extensions import override
 
 from tune_media.callbacks.backend import Backend, Report, Status, TrialInfo
 from tune_media.callbacks.callback import MediaLoggerCallback
-from tune_media.ray_compat import json_files, result_line
+from tune_media.ray_compat import earlier_driver_files, json_files, result_line
+from tune_media.storage.filesystem import json_object
 from tune_media.values.checks import suggests_names
 from tune_media.values.foreign import key_text, walked
+from tune_media.values.number import whole_number
 from tune_media.values.options import MediaOptions
 
 _MAX_OPEN = 256  # files
@@ -74,7 +76,7 @@ class JsonBackend(Backend):
             self._open(trial)
         else:
             JsonLoggerCallback.log_trial_start(self._rays, trial.ray)
-            self._name_what_is_lost(trial)
+            self._complete_copy(trial)
             self._close_surplus()
 
     @override
@@ -105,14 +107,23 @@ class JsonBackend(Backend):
         files[trial.ray] = file.open("at")
         self._close_surplus()
 
-    def _name_what_is_lost(self, trial: TrialInfo) -> None:
-        """Warn if Tune was killed while it copied result.json to the storage: the copy is cut off at any place."""
+    def _complete_copy(self, trial: TrialInfo) -> None:
+        """Complete a result.json that Tune was killed to copy to the storage, from the driver's own, or warn.
+
+        The copy is cut off at any place, or is an older one than Tune's snapshot.
+        """
         rays: Any = trial.ray
         reported = (rays.last_result or {}).get("training_iteration") if rays.checkpoint else None
-        content = _file_of(trial).read_bytes() if reported else b"\n"
-        if content.endswith(b"\n"):
+        content = _file_of(trial).read_bytes() if reported else b""
+        if not reported or (content.endswith(b"\n") and _last_iteration(content, reported) >= reported):
             return
-        json_files(self._rays)[rays].write("\n" if content else "")  # so that the next result begins a line
+        for file in earlier_driver_files(_file_of(trial)):
+            whole = file.read_bytes()
+            whole = whole[: whole.rfind(b"\n") + 1]
+            if whole.startswith(content) and _last_iteration(whole, 0) >= reported:
+                _file_of(trial).write_bytes(whole)  # the open file appends
+                return
+        json_files(self._rays)[rays].write("\n" if content and not content.endswith(b"\n") else "")
         cause = f"trial {trial.trial_id} had {reported} results, and the storage's result.json is cut off"
         why = "the driver was killed while Tune copied it. What is missing in it was only sent to the trackers"
         self.context.fault("restoring result.json", OSError(f"{cause}: {why}"), kind=trial.trial_id)
@@ -122,6 +133,12 @@ class JsonBackend(Backend):
         files = json_files(self._rays)
         while len(files) > _MAX_OPEN:
             files.pop(next(iter(files))).close()
+
+
+def _last_iteration(content: bytes, default: int) -> int:
+    """Return the training iteration in the last line of a result.json, or a default if it has none."""
+    line = json_object(content[content.rfind(b"\n", 0, -1) + 1 :])
+    return whole_number(line.get("training_iteration")) or default
 
 
 def _file_of(trial: TrialInfo) -> Path:

@@ -59,7 +59,7 @@ class Maker:
 
     def adopt(self) -> None:
         """Make the contents that a killed process had not made, or name those that were lost with it."""
-        for row in self._outbox.read_kinds(0, ("media",)):
+        for row in self._outbox.read(0, None, ("media",)):
             if not row.ready and row.file is not None:
                 self.make(row.seq, None)
             elif not row.ready:
@@ -75,7 +75,10 @@ class Maker:
     def _put(self, work: Callable[[], None]) -> None:
         self._work.put(work)
         if self._thread is None:
-            self._thread = start_thread("tune_media maker", self._run)
+            try:
+                self._thread = start_thread("tune_media maker", self._run)
+            except RuntimeError as error:
+                self._faults.report("the store", "starting a thread (it is tried again)", error)
 
     def _run(self) -> None:
         while (work := self._work.get()) is not None:

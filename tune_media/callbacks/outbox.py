@@ -10,6 +10,7 @@ import contextlib
 import errno
 import fcntl
 import hashlib
+import itertools
 import logging
 import os
 import re
@@ -19,7 +20,8 @@ import tempfile
 import threading
 import time
 import uuid
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, TypeVar
@@ -28,6 +30,7 @@ from tune_media.callbacks.rows import AnyRow, EndRow, EpisodesRow, MediumRow, St
 from tune_media.storage.entry import MediaEntry
 from tune_media.storage.filesystem import write_new
 from tune_media.values.plain import pack, unpack
+from tune_media.values.problems import remedy
 from tune_media.values.secrets import error_text
 
 logger = logging.getLogger("tune_media")
@@ -41,7 +44,8 @@ TAPE = "tape"  # the kind of the rows of clips that are still to be rendered
 _SMALL_BYTES = 4096  # contents up to this size are in the row itself
 _EXPIRES_SECONDS = 7 * 24 * 3600.0
 _RESERVE, _SMALL_REMAINDER = 0.07, 64 * 2**20  # of the disk; a nearly full disk still takes so many bytes in all
-_CLOSE_SECONDS = 5.0  # how long the end waits for a checkpoint that is under way
+_BUSY_SECONDS = 2.0  # how long a write waits for another process that has the database locked, once
+_LEAST_BYTES = 2**20  # that the disk must take before anything starts
 _TIDY_ROWS = 64  # deleted in one transaction
 _NEWEST = 2000  # rows that Tune's loop looks through at each of its snapshots
 _MOST_IN_MEMORY = 10_000  # rows in memory
@@ -56,6 +60,8 @@ _NAME = re.compile(r"[0-9a-f]{16}[b-i]?")  # of an outbox's folder
 _SUFFIXES = ("", *"bcdefghi")  # of the outboxes of several drivers of one experiment
 _COLUMNS = "seq, trial, kind, data, content, file, nbytes, state, recipe"
 _MARKS = "(?,?,?,?,?,?,?,?,?)"
+_SAVE_CURSOR = "INSERT INTO cursors (reader, seq) VALUES (?, ?) ON CONFLICT (reader) DO UPDATE SET seq = excluded.seq"
+_SAVE_TRIAL = "INSERT OR REPLACE INTO trials VALUES (?, ?, ?)"
 _TO_BE_MADE, _READY, _PARKED = 0, 1, 2
 _FORMAT = 1  # of the tables and of the data in them; it grows with each change that an older reader cannot read
 _SCHEMA = """
@@ -72,6 +78,10 @@ CREATE TABLE trials (trial TEXT PRIMARY KEY, data BLOB, has_ended INTEGER);
 
 class OutboxFullError(OSError):
     """The driver's disk takes no more."""
+
+
+class UnreadableOutboxError(OSError):
+    """An outbox is damaged, or of another version of this package."""
 
 
 class ContentLostError(Exception):
@@ -154,13 +164,15 @@ class Outbox:
         self.folder = folder
         self._lock_file = lock_file
         self._database = _connected(folder)
-        self._lock, self._deleting, self._checkpointing = threading.Lock(), threading.Lock(), threading.Lock()
+        self._lock, self._deleting, self._checkpointing = threading.RLock(), threading.Lock(), threading.Lock()
         self._changed, self.version = threading.Condition(), 0  # grows whenever there is something new for readers
         if not self._database.execute("SELECT 1 FROM sqlite_master WHERE name = 'rows'").fetchone():
             self._database.executescript(f"BEGIN; {_SCHEMA} PRAGMA user_version = {_FORMAT}; COMMIT;")
         (form,) = self._database.execute("PRAGMA user_version").fetchone()
         if form != _FORMAT:
-            raise OSError("it is of another version of tune_media, whose `tune-media deliver` stores what it holds")
+            raise UnreadableOutboxError(
+                "it is of another version of tune_media, whose `tune-media deliver` stores what it holds"
+            )
         self.is_adopted = self._database.execute("SELECT 1 FROM facts").fetchone() is not None
         self._cursors: dict[str, int] = dict(self._database.execute("SELECT reader, seq FROM cursors").fetchall())
         last, nbytes = self._database.execute(f"SELECT max(seq), total({_COST}) FROM rows").fetchone()
@@ -169,7 +181,11 @@ class Outbox:
         # A number is never given twice: all cursors have passed the rows that were deleted.
         self.began = self.last = max(self.reached, int(1000 * time.time()))
         self.nbytes = int(nbytes)  # of contents, recipes, and the data of results and media
-        self._in_memory: list[NewRow] = []  # rows that wait in memory until the disk takes them
+        self._in_memory: list[Row] = []  # the newest rows, until the disk takes them
+        trials = self._database.execute("SELECT trial, data, has_ended FROM trials").fetchall()
+        self._trials: dict[str, tuple[bytes, int]] = {trial: (data, has_ended) for trial, data, has_ended in trials}
+        self._unsaved: set[str] = set()  # trials that the disk did not take
+        self._is_held = False  # whether another process has the database locked
         self._skipped: dict[str, list[tuple[int, str, str]]] = {}  # rows that readers do not get
         self._tidied_to = 0
         self._checkpoints = _connected(folder)
@@ -186,12 +202,14 @@ class Outbox:
         name = hashlib.sha256(f"{storage}\n{timestamp}".encode()).hexdigest()[:16]
         for suffix in _SUFFIXES:
             folder = root / f"{name}{suffix}"
-            folder.mkdir(mode=0o700, exist_ok=True)
-            outbox = cls.adopt(folder)
+            try:
+                outbox = cls.adopt(folder, {"storage": storage, "timestamp": timestamp})
+            except UnreadableOutboxError as error:
+                logger.warning("tune_media: the outbox in %s stays, and cannot be read: %s", folder, error)
+                continue
             if outbox is None:
                 logger.warning(
-                    "tune_media: what another driver of the experiment in %s has not delivered stays in %s: that "
-                    "process runs, or its outbox cannot be read.",
+                    "tune_media: another driver of the experiment in %s runs; what it has not delivered stays in %s.",
                     storage,
                     folder,
                 )
@@ -205,29 +223,37 @@ class Outbox:
                     folder,
                 )
                 continue
-            if not outbox.is_adopted:
-                facts = {"storage": storage, "timestamp": timestamp}
-                with outbox._lock:
-                    outbox._database.executemany("INSERT INTO facts VALUES (?, ?)", list(facts.items()))
             return outbox
-        raise OSError(f"{len(_SUFFIXES)} processes have outboxes of the experiment in {storage}")
+        raise OSError(f"{len(_SUFFIXES)} outboxes of the experiment in {storage} are in use, or cannot be read")
 
     @classmethod
-    def adopt(cls, folder: Path) -> Outbox | None:
-        """Open the outbox in a folder, or a new one, unless another process has it or it cannot be read.
+    def adopt(cls, folder: Path, facts: Mapping[str, str] | None = None) -> Outbox | None:
+        """Open the outbox in a folder, or a new one, which has these facts; None if another process has it.
 
-        Files that the storage had refused are tried again.
+        Files that the storage had refused are tried again. Raises UnreadableOutboxError, or another OSError if the disk
+        does not take it.
         """
+        is_new, lock_file = not folder.exists(), None
         try:
+            folder.mkdir(mode=0o700, exist_ok=True)
             lock_file = _locked(folder)
             if lock_file is None:
                 return None
             outbox = cls(folder, lock_file)
             outbox._begin()
+            if facts and not outbox.is_adopted:
+                outbox._database.executemany("INSERT INTO facts VALUES (?, ?)", list(facts.items()))
             return outbox
         except (OSError, sqlite3.Error) as error:
-            logger.warning("tune_media: the outbox in %s cannot be read: %s", folder, error_text(error))
-            return None
+            if lock_file is not None:
+                lock_file.close()
+            if is_new:
+                shutil.rmtree(folder, ignore_errors=True)
+            if isinstance(error, UnreadableOutboxError):
+                raise
+            if isinstance(error, sqlite3.DatabaseError) and not isinstance(error, sqlite3.OperationalError):
+                raise UnreadableOutboxError(error_text(error)) from error
+            raise _not_opened(folder, error) from error
 
     def _begin(self) -> None:
         """Delete what a kill left half done, and append the parked rows again."""
@@ -247,6 +273,12 @@ class Outbox:
         with self._lock:
             self.last = max(self.last, row)
 
+    @property
+    def written(self) -> int:
+        """The last number on the disk, of a row or a cursor, by which a restore knows the outbox again."""
+        numbers = "SELECT max(seq) AS seq FROM rows UNION ALL SELECT max(seq) FROM cursors"
+        return max((last or 0 for (last,) in self._select(numbers)), default=0)
+
     def park(self, seq: int) -> None:
         """Keep a row, though all readers pass it, until another process opens the outbox."""
         with self._lock:
@@ -260,19 +292,25 @@ class Outbox:
     def append(self, rows: Sequence[NewRow], most_bytes: float | None = None) -> int:
         """Append rows, all or none, and return the number of the last one; Tune's loop calls this.
 
-        ``most_bytes`` is how many bytes the outbox may hold. None: the rows must be kept, so if the disk is full, they
-        wait in memory until it takes them, with the next rows or when ``tidy`` is called. Raises OutboxFullError if
-        there is no room, and sqlite3.Error or OSError if the disk does not take them for another reason.
+        ``most_bytes`` is how many bytes the outbox may hold. None: the rows must be kept, so if the disk takes nothing,
+        they are in memory until it does, with the next rows or when ``tidy`` is called; readers get them all the same.
+        Raises OutboxFullError if there is no room.
         """
         nbytes = sum(_cost(row.kind, row.data, row.content) for row in rows)
         try:
             return self._with_room(nbytes, most_bytes, lambda: self._append(rows))
         except OutboxFullError:
-            if most_bytes is not None or len(self._in_memory) + len(rows) > _MOST_IN_MEMORY:
-                raise
             with self._lock:
-                self._in_memory += rows
-                return self.last
+                if most_bytes is not None or len(self._in_memory) + len(rows) > _MOST_IN_MEMORY:
+                    raise
+                for row in rows:
+                    self.last += 1
+                    self._in_memory.append(
+                        Row(self.last, row.trial, row.kind, row.data, row.content, None, 0, True, "")
+                    )
+                last = self.last
+            self.wake()
+            return last
 
     def _with_room(self, nbytes: int, most_bytes: float | None, work: Callable[[], Done]) -> Done:
         """Write ``nbytes`` by ``work``; for room, drop the oldest data of slow readers, or raise OutboxFullError."""
@@ -281,18 +319,11 @@ class Outbox:
             if not reason:
                 try:
                     return work()
-                except (OSError, sqlite3.Error) as error:
-                    if not _is_full(error):
-                        raise
-                    reason, cause = f"the disk of {self.folder} is full ({error_text(error)})", error
-            is_freed = self.tidy() or self._skip()
+                except (OSError, sqlite3.OperationalError) as error:
+                    reason, cause = f"{self.folder} does not take it ({error_text(error)})", error
+            is_freed = (cause is None or _is_full(cause)) and (self.tidy() or self._skip())
             if not is_freed and (cause or self._refusal(nbytes, most_bytes)):  # else another thread has made room
                 raise OutboxFullError(reason) from cause
-
-    def in_memory(self) -> list[NewRow]:
-        """Return the rows that wait in memory for the disk."""
-        with self._lock:
-            return list(self._in_memory)
 
     def _append(self, rows: Sequence[NewRow]) -> int:
         """Append rows, after those that wait in memory."""
@@ -301,16 +332,20 @@ class Outbox:
         with self._new_files() as files:
             values = [self._values(row, files) for row in rows]
             with self._lock:
-                rows = [*self._in_memory, *rows]
-                values = [*(self._values(row, files) for row in self._in_memory), *values]
-                is_one_statement = not recipes and len(values) <= _MOST_INSERTED
-                with contextlib.nullcontext() if is_one_statement else self._transaction():
+                waiting = [
+                    (row.seq, row.trial, row.kind, row.data, *self._put_content(row.small, files), _READY, None)
+                    for row in self._in_memory
+                ]
+                numbered = [*waiting, *((seq, *value) for seq, value in enumerate(values, self.last + 1))]
+                with self._writing(in_one=not recipes and len(numbered) <= _MOST_INSERTED):
                     for recipe in recipes.items():
                         cursor = self._database.execute("INSERT OR IGNORE INTO recipes VALUES (?, ?)", recipe)
                         added += cursor.rowcount * len(recipe[1])
-                    last = self._insert(values)
-                self.last, self._in_memory = last, []
+                    self._insert(numbered)
                 self.nbytes += added + sum(_cost(row.kind, row.data, row.content) for row in rows)
+                self.nbytes += sum(_cost(row.kind, row.data, row.small) for row in self._in_memory)
+                self.last, self._in_memory = self.last + len(rows), []
+                last = self.last
         self.wake()
         return last
 
@@ -326,13 +361,14 @@ class Outbox:
             values = self._values(row, files)
             with self._lock:
                 last = self.last
-                with self._transaction():
+                with self._writing(in_one=False):
                     query = f"SELECT file, {_COST}, recipe FROM rows WHERE seq = ? AND kind = ?"
                     tape = self._database.execute(query, (seq, TAPE)).fetchone()
                     if tape is not None:
                         self._database.execute("DELETE FROM rows WHERE seq = ?", (seq,))
                         freed = tape[1] + self._drop_recipe(tape[2])
-                        last = self._insert([values])
+                        last += 1
+                        self._insert([(last, *values)])
                 if tape is not None:
                     self.nbytes += _cost(row.kind, row.data, row.content) - freed
                 self.last = last
@@ -369,19 +405,15 @@ class Outbox:
         state = _READY if row.ready else _TO_BE_MADE
         return row.trial, row.kind, row.data, small, name, nbytes, state, recipe
 
-    def _insert(self, values: Sequence[tuple[Any, ...]]) -> int:
-        """Insert rows; return the number of the last one. Up to ``_MOST_INSERTED`` rows are one statement.
+    def _insert(self, rows: Sequence[tuple[Any, ...]]) -> None:
+        """Insert rows, whose number comes first. Up to ``_MOST_INSERTED`` rows are one statement.
 
         Python gives the interpreter's lock to another thread at each statement, and may get it back only 5 ms later.
         """
-        parts = [values[first : first + _MOST_INSERTED] for first in range(0, len(values), _MOST_INSERTED)]
-        last = self.last
-        for part in parts:
+        for first in range(0, len(rows), _MOST_INSERTED):
+            part = rows[first : first + _MOST_INSERTED]
             marks = ",".join([_MARKS] * len(part))
-            numbered = [field for seq, value in enumerate(part, last + 1) for field in (seq, *value)]
-            self._database.execute(f"INSERT INTO rows ({_COLUMNS}) VALUES {marks}", numbered)
-            last += len(part)
-        return last
+            self._database.execute(f"INSERT INTO rows ({_COLUMNS}) VALUES {marks}", list(itertools.chain(*part)))
 
     def complete(self, seq: int, data: bytes, content: bytes | None, most_bytes: float | None = None) -> None:
         """Give a medium's row that was not ready its data and content; ``most_bytes`` and errors as for ``append``."""
@@ -390,7 +422,7 @@ class Outbox:
     def _complete(self, seq: int, data: bytes, content: bytes | None) -> None:
         with self._new_files() as files:
             small, name, nbytes = self._put_content(content, files)
-            with self._lock:
+            with self._writing():
                 query = f"SELECT file, {_COST} FROM rows WHERE seq = ?"
                 (old_file, old_cost) = self._database.execute(query, (seq,)).fetchone()
                 self._database.execute(
@@ -402,20 +434,22 @@ class Outbox:
             _delete([self.folder / old_file])
         self.wake()
 
-    def read(self, after: int, count: int = 64) -> list[Row]:
-        """Return the rows that come after a number, at most so many."""
-        query = f"SELECT {_COLUMNS} FROM rows WHERE seq > ? ORDER BY seq LIMIT ?"
-        return list(map(self._row, self._select(query, after, count)))
-
-    def read_kinds(self, after: int, kinds: Sequence[str]) -> list[Row]:
-        """Return all rows of some kinds that come after a number."""
-        marks = ",".join("?" * len(kinds))
-        query = f"SELECT {_COLUMNS} FROM rows WHERE seq > ? AND kind IN ({marks}) ORDER BY seq"
-        return list(map(self._row, self._select(query, after, *kinds)))
+    def read(self, after: int, count: int | None = 64, kinds: Sequence[str] = ()) -> list[Row]:
+        """Return the rows that come after a number, at most so many; of some kinds only, if any are given."""
+        marks = f"AND kind IN ({','.join('?' * len(kinds))})" if kinds else ""
+        query = f"SELECT {_COLUMNS} FROM rows WHERE seq > ? {marks} ORDER BY seq LIMIT ?"
+        with self._lock:
+            rows = list(map(self._row, self._select(query, after, *kinds, -1 if count is None else count)))
+            rows += [row for row in self._in_memory if row.seq > after and (not kinds or row.kind in kinds)]
+        return sorted(rows, key=lambda row: row.seq)[:count]
 
     def count_after(self, after: int) -> list[tuple[str, str, int]]:
         """Return how many rows come after a number, for each trial and kind."""
-        return self._select("SELECT trial, kind, count(*) FROM rows WHERE seq > ? GROUP BY trial, kind", after)
+        query = "SELECT trial, kind, count(*) FROM rows WHERE seq > ? GROUP BY trial, kind"
+        with self._lock:
+            counts = Counter({(trial, kind): count for trial, kind, count in self._select(query, after)})
+            counts.update((row.trial, row.kind) for row in self._in_memory if row.seq > after)
+        return [(*key, count) for key, count in counts.items()]
 
     def trials_behind(self, reader: str, kinds: Sequence[str]) -> list[str]:
         """Return the trials that have rows of some kinds, among the newest, that a reader has not passed."""
@@ -423,11 +457,13 @@ class Outbox:
         if after >= self.last:
             return []
         marks = ",".join("?" * len(kinds))
-        query = f"SELECT DISTINCT trial FROM rows WHERE seq > ? AND kind IN ({marks}) ORDER BY trial"
-        return [trial for (trial,) in self._select(query, after, *kinds)]
+        query = f"SELECT DISTINCT trial FROM rows WHERE seq > ? AND kind IN ({marks})"
+        with self._lock:
+            trials = {trial for (trial,) in self._select(query, after, *kinds)}
+            return sorted(trials.union(row.trial for row in self._in_memory if row.seq > after and row.kind in kinds))
 
     def _select(self, query: str, *values: Any) -> list[Any]:
-        """Return the rows that a query finds, or none if the outbox is closed: a thread that hung may outlive it."""
+        """Return what a query finds, or nothing if the outbox is closed: a thread that hung may outlive it."""
         with self._lock:
             return [] if self._is_closed else self._database.execute(query, values).fetchall()
 
@@ -441,7 +477,7 @@ class Outbox:
         with self._lock:
             if reader not in self._cursors:
                 self._cursors[reader] = self.last if after is None else after
-                self._save_cursor(reader)
+                self._save(_SAVE_CURSOR, [(reader, self._cursors[reader])])
 
     def remove_readers_but(self, readers: Iterable[str]) -> dict[str, int]:
         """Remove the cursors of all other readers; return how many rows each had not read."""
@@ -451,7 +487,7 @@ class Outbox:
                 query = "SELECT count(*) FROM rows WHERE seq > ?"
                 (others[name],) = self._database.execute(query, (self._cursors[name],)).fetchone()
                 del self._cursors[name]
-                self._database.execute("DELETE FROM cursors WHERE reader = ?", (name,))
+                self._save("DELETE FROM cursors WHERE reader = ?", [(name,)])
         return others
 
     def position(self, reader: str) -> int:
@@ -459,15 +495,11 @@ class Outbox:
         return self._cursors.get(reader, self.last)
 
     def advance(self, reader: str, seq: int) -> None:
-        """Move a reader's cursor; it never goes back. A full disk has it later: the next time that it moves."""
+        """Move a reader's cursor; it never goes back."""
         with self._lock:
             if not self._is_closed and seq > self._cursors.get(reader, 0):
                 self._cursors[reader] = seq
-                try:
-                    self._save_cursor(reader)
-                except sqlite3.Error as error:
-                    if not _is_full(error):
-                        raise
+                self._save(_SAVE_CURSOR, [(reader, seq)])
 
     def take_skipped(self, reader: str) -> list[tuple[int, str, str]]:
         """Return the number, trial and kind of each row over which a reader's cursor was moved, once."""
@@ -477,27 +509,29 @@ class Outbox:
     def remember(self, trial: str, start: StartRow | None, *, has_ended: bool = False) -> None:
         """Keep the last start of a trial for the process that adopts the outbox, and whether its end is appended."""
         with self._lock:
-            self._database.execute(
-                "INSERT OR REPLACE INTO trials VALUES (?, ?, ?)",
-                (trial, start.packed() if start else pack(None), int(has_ended)),
-            )
+            self._trials[trial] = start.packed() if start else pack(None), int(has_ended)
+            self._unsaved.add(trial)
+            if self._save(_SAVE_TRIAL, [(name, *self._trials[name]) for name in self._unsaved]):
+                self._unsaved = set()
 
     def trial(self, trial: str) -> StartRow | None:
         """Return the last start of a trial, or None."""
-        data = self._select("SELECT data FROM trials WHERE trial = ?", trial)
-        return read_row(StartRow, data[0][0]) if data and unpack(data[0][0]) else None
+        data = self._trials.get(trial)
+        return read_row(StartRow, data[0]) if data and unpack(data[0]) else None
 
     def all_trials(self) -> dict[str, StartRow]:
         """Return the last start of each trial."""
-        starts = self._select("SELECT trial, data FROM trials")
-        return {trial: read_row(StartRow, data) for trial, data in starts if unpack(data)}
+        with self._lock:
+            trials = {trial: data for trial, (data, _) in self._trials.items()}
+        return {trial: read_row(StartRow, data) for trial, data in trials.items() if unpack(data)}
 
     def trials_without_end(self) -> list[str]:
         """Return the ids of the trials whose end has not been appended, or came before all of their clips."""
-        return [trial for (trial,) in self._select("SELECT trial FROM trials WHERE NOT has_ended")]
+        with self._lock:
+            return [trial for trial, (_, has_ended) in self._trials.items() if not has_ended]
 
     def end(self, trial: str, status: str, *, is_whole: bool = True) -> None:
-        """Append the end of a trial; raises sqlite3.Error if the disk does not take it.
+        """Append the end of a trial.
 
         If clips are still to be rendered (not ``is_whole``), the process that adopts the outbox appends another end.
         """
@@ -506,12 +540,17 @@ class Outbox:
 
     def tidy(self) -> int:
         """Delete a few rows that all readers have passed, but no tapes and no parked rows; return how many."""
-        if self._in_memory:
-            with contextlib.suppress(OSError, sqlite3.Error):
-                self._append([])
         with self._deleting:  # Tune's loop does so, too, if it needs room
             with self._lock:
                 passed = min(self._cursors.values(), default=self.last)
+                self._in_memory = [row for row in self._in_memory if row.seq > passed]
+                if self._unsaved:
+                    waiting = [(trial, *self._trials[trial]) for trial in self._unsaved]
+                    self._unsaved = set() if self._save(_SAVE_TRIAL, waiting) else self._unsaved
+            if self._in_memory:
+                with contextlib.suppress(OSError, sqlite3.Error):
+                    self._append([])
+            with self._lock:
                 if self._is_closed or passed <= self._tidied_to:
                     return 0
                 passed_rows = self._database.execute(
@@ -524,7 +563,7 @@ class Outbox:
             upto = passed_rows[-1][0] if len(passed_rows) == _TIDY_ROWS else passed
             with self._lock:
                 self.nbytes -= sum(cost for _, _, cost in passed_rows)
-                with contextlib.suppress(sqlite3.Error):
+                with contextlib.suppress(sqlite3.Error), self._writing():
                     if not self._is_closed:
                         query = "DELETE FROM rows WHERE seq <= ? AND kind != ? AND state != ?"
                         self._database.execute(query, (upto, TAPE, _PARKED))
@@ -558,10 +597,10 @@ class Outbox:
         with self._lock:
             if self._is_closed:
                 return
-            self._is_closed = True
+            self._is_closed, self._in_memory = True, []
             with contextlib.suppress(sqlite3.Error):
                 self._database.close()
-        if self._checkpointing.acquire(timeout=_CLOSE_SECONDS):  # to close it while it is in use would end the process
+        if self._checkpointing.acquire(timeout=_BUSY_SECONDS):  # to close it while it is in use would end the process
             with contextlib.suppress(sqlite3.Error):
                 self._checkpoints.close()
             self._checkpointing.release()
@@ -601,10 +640,9 @@ class Outbox:
                 "SELECT seq, trial, kind FROM rows WHERE seq > ? AND seq <= ? ORDER BY seq LIMIT ?",
                 (behind[slowest], stored, _TIDY_ROWS),
             ).fetchall()
-            self._cursors[slowest] = skipped[-1][0] if len(skipped) == _TIDY_ROWS else stored
             self._skipped.setdefault(slowest, []).extend(skipped)
-            with contextlib.suppress(sqlite3.Error):  # a full disk has it later
-                self._save_cursor(slowest)
+            self._cursors[slowest] = skipped[-1][0] if len(skipped) == _TIDY_ROWS else stored
+            self._save(_SAVE_CURSOR, [(slowest, self._cursors[slowest])])
         return True
 
     def _refusal(self, nbytes: int, most_bytes: float | None) -> str:
@@ -621,26 +659,43 @@ class Outbox:
             return f"less than {_RESERVE:.0%} of the disk of {self.folder} is free ({free / 1e9:.1f} GB)"
         return ""
 
-    def _save_cursor(self, reader: str) -> None:
-        self._database.execute(
-            "INSERT INTO cursors (reader, seq) VALUES (?, ?) ON CONFLICT (reader) DO UPDATE SET seq = excluded.seq",
-            (reader, self._cursors[reader]),
-        )
+    def _save(self, statement: str, rows: Sequence[tuple[Any, ...]]) -> bool:
+        """Write down what is in memory, too; return False if the disk does not take it: it has it later."""
+        with contextlib.suppress(sqlite3.OperationalError), self._writing():
+            self._database.executemany(statement, rows)
+            return True
+        return False
 
     @contextlib.contextmanager
-    def _transaction(self) -> Iterator[None]:
-        self._database.execute("BEGIN IMMEDIATE")
-        try:
-            yield
-        except BaseException:
-            with contextlib.suppress(sqlite3.Error):  # a full disk may have done so
-                self._database.execute("ROLLBACK")
-            raise
-        self._database.execute("COMMIT")
+    def _writing(self, *, in_one: bool = True) -> Iterator[None]:
+        """Hold the lock for a write, in one statement or in a transaction.
+
+        After a write that waited in vain for another process, none waits until one works.
+        """
+        with self._lock:
+            try:
+                if not in_one:
+                    self._database.execute("BEGIN IMMEDIATE")
+                yield
+                if not in_one:
+                    self._database.execute("COMMIT")
+            except BaseException as error:
+                if self._database.in_transaction:  # a full disk may have ended it
+                    self._database.execute("ROLLBACK")
+                code = error.sqlite_errorcode if isinstance(error, sqlite3.OperationalError) else 0
+                if code & 0xFF == sqlite3.SQLITE_BUSY:
+                    self._is_held = True
+                    self._database.execute("PRAGMA busy_timeout = 0")
+                raise
+            if self._is_held:
+                self._is_held = False
+                self._database.execute(f"PRAGMA busy_timeout = {1000 * _BUSY_SECONDS:.0f}")
 
 
 def _connected(folder: Path) -> sqlite3.Connection:
-    database = sqlite3.connect(folder / "outbox.sqlite", check_same_thread=False, isolation_level=None, timeout=30)
+    database = sqlite3.connect(
+        folder / "outbox.sqlite", check_same_thread=False, isolation_level=None, timeout=_BUSY_SECONDS
+    )
     for pragma in ("journal_mode=WAL", "synchronous=NORMAL", "wal_autocheckpoint=0", "secure_delete=OFF"):
         database.execute(f"PRAGMA {pragma}")
     return database
@@ -651,6 +706,19 @@ def _is_full(error: Exception) -> bool:
     if isinstance(error, sqlite3.Error):
         return getattr(error, "sqlite_errorcode", None) == sqlite3.SQLITE_FULL
     return isinstance(error, OSError) and error.errno in (errno.ENOSPC, errno.EDQUOT)
+
+
+def _not_opened(folder: Path, error: Exception) -> OSError:
+    """Return the error that ends a sweep before training: the disk takes no outbox."""
+    disk = os.statvfs(folder.parent)
+    return OSError(
+        f"tune_media cannot open an outbox in {folder.parent} ({error_text(error)}; "
+        f"{disk.f_bavail * disk.f_frsize / 1e6:.1f} MB of its disk are free). "
+        + remedy(
+            f"Make room there, or end what holds it, or set {FOLDER_VARIABLE} to a folder on another disk of this "
+            "machine; before a restore, move the first folder's content there."
+        )
+    )
 
 
 def _delete(files: Iterable[Path]) -> None:
@@ -685,6 +753,18 @@ def outbox_root() -> Path:
             )
         root.chmod(0o700)
     return root
+
+
+def check_outboxes() -> None:
+    """Raise OSError unless an outbox can be opened, and takes a little more."""
+    outbox = Outbox.adopt(folder := outbox_root() / uuid.uuid4().hex[:16])
+    assert outbox is not None, "nobody else knows its name"
+    try:
+        outbox.append([NewRow("", "media", content=bytes(_LEAST_BYTES))], float("inf"))
+    except OSError as error:
+        raise _not_opened(folder, error) from error
+    finally:
+        outbox.close(remove=True)
 
 
 def outboxes_of(storage: str) -> list[Path]:
@@ -729,7 +809,7 @@ def _locked(folder: Path) -> Any:
     file = (folder / "lock").open("w")
     try:
         fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except OSError:
+    except BlockingIOError:
         file.close()
         return None
     os.register_at_fork(after_in_child=file.close)  # a child that outlives the driver would hold the lock

@@ -12,7 +12,7 @@ import threading
 import time
 from collections.abc import Callable, Sequence
 
-from tune_media.callbacks.outbox import Outbox
+from tune_media.callbacks.services import Services
 from tune_media.values.threads import start_thread
 
 _FIRST_PAUSE, _LONGEST_PAUSE = 0.5, 15.0  # seconds, while the storage or tracker is away
@@ -24,8 +24,9 @@ class OutboxThread:
 
     gather_seconds = 0.05  # from being woken to the next turn: results that come at once do not wait for their readers
 
-    def __init__(self, name: str, outbox: Outbox, niceness: int = 0) -> None:
-        self.name, self._outbox, self._niceness = name, outbox, niceness  # how far it stands back, as for ``os.nice``
+    def __init__(self, name: str, services: Services, niceness: int = 0) -> None:
+        self.name, self._niceness = name, niceness  # how far it stands back, as for ``os.nice``
+        self._services, self._outbox, self._faults = services, services.outbox, services.faults
         self.is_away = False  # whether the last try failed, and will be repeated
         self._lock = threading.Lock()
         self._hurried = threading.Event()
@@ -34,9 +35,12 @@ class OutboxThread:
         self._thread: threading.Thread | None = None
 
     def begin(self) -> None:
-        """Start the thread, unless it runs. Raises RuntimeError if the system allows no more."""
+        """Start the thread, unless it runs. If the system allows no more, it is tried again at the next call."""
         if self._thread is None:
-            self._thread = start_thread(f"tune_media {self.name}", self._run)
+            try:
+                self._thread = start_thread(f"tune_media {self.name}", self._run)
+            except RuntimeError as error:
+                self._faults.report(self.name, "starting a thread (it is tried again)", error)
 
     def close(self, seconds: float) -> bool:
         """Wait until all is done, at most so long; return whether it is. After that the thread does nothing more."""
@@ -44,7 +48,7 @@ class OutboxThread:
         self.hurry()
         if self._thread is not None:
             self._thread.join(min(seconds, threading.TIMEOUT_MAX))
-        self._gave_up = self._thread is not None and self._thread.is_alive()
+        self._gave_up = self._thread is None or self._thread.is_alive()
         return not self._gave_up
 
     def hurry(self) -> None:

@@ -15,10 +15,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from tune_media.callbacks.backend import ROW_KINDS, Backend, Context, Report, RowKind, StorageAwayError, TrialInfo
-from tune_media.callbacks.outbox import DATA_KINDS, Outbox, Row
+from tune_media.callbacks.outbox import DATA_KINDS, Row
 from tune_media.callbacks.outbox_thread import OutboxThread
 from tune_media.callbacks.rows import AgainRow, BackRow, CheckpointRow, EndRow, MediumRow, ResultRow, StartRow
-from tune_media.callbacks.services import Services, Storage
+from tune_media.callbacks.services import TRACKER_SHARE, Services, Storage
 from tune_media.storage.index_lines import Line, read_index
 from tune_media.values.checks import first_names
 from tune_media.values.options import MediaOptions
@@ -49,8 +49,8 @@ class Chore:
 class Reader(OutboxThread):
     """A thread that works through the rows of the outbox, and does chores in between."""
 
-    def __init__(self, name: str, outbox: Outbox, niceness: int = 0) -> None:
-        super().__init__(name, outbox, niceness)
+    def __init__(self, name: str, services: Services, niceness: int = 0) -> None:
+        super().__init__(name, services, niceness)
         self._at = 0  # the number of the last row that is done
         self._chores: deque[Chore] = deque()
         self._keys: set[Any] = set()
@@ -85,8 +85,8 @@ class BackendReader(Reader, Context):
 
     def __init__(self, backend: Backend, services: Services, storage: Storage, key: str) -> None:
         name = backend.name or type(backend).__name__
-        super().__init__(name, services.outbox, backend.niceness)
-        self.backend, self._services, self._storage, self._key = backend, services, storage, key
+        super().__init__(name, services, backend.niceness)
+        self.backend, self._storage, self._key = backend, storage, key
         methods = {kind.method for kind in ROW_KINDS.values()} - backend.in_loop
         self.reads = any(getattr(type(backend), name) is not getattr(Backend, name) for name in methods)
         if self.reads:  # else its cursor would not move, and all rows would stay
@@ -104,6 +104,7 @@ class BackendReader(Reader, Context):
         self._committed_at = 0.0
         self._is_finished = False
         self._deadline: float | None = None
+        self._waited = ""  # how long the end waited in vain
         self._at = services.outbox.position(key)
         backend.context = self
 
@@ -173,29 +174,36 @@ class BackendReader(Reader, Context):
         if kind == "end":
             self._infos.pop(trial.trial_id, None)
 
+    def expect_end(self) -> None:
+        """Let the backend finish: all do so at once, and the end waits for one after the other."""
+        allowed = self.backend.patience
+        if allowed is None or self._services.exit_by is not None:
+            allowed = self._services.time_left(TRACKER_SHARE)
+        self._deadline = time.monotonic() + allowed
+        self._is_closing = True
+        self.hurry()
+
     def finish(self) -> None:
-        """Wait for the backend as long as the end may take, and say what it lacks."""
-        patience = self.backend.patience
-        allowed = self.options.flush_seconds if patience is None else patience
-        begun = time.monotonic()
-        self._deadline = begun + self._services.patience(allowed)
-        if "finish" in self.backend.in_loop or self._thread is None:
+        """Wait for the backend as long as the end may take."""
+        if self._deadline is None or self._services.exit_by is not None:  # SIGTERM leaves less time
+            self.expect_end()
+        if "finish" in self.backend.in_loop or (self._thread is None and self.is_done):
             with self.guard("finishing"):
                 self.backend.finish()
             return
-        waited = ""
+        begun = time.monotonic()
         if not self.close(self.seconds_left()):
-            seconds = time.monotonic() - begun
-            waited = f" The end of the experiment waited {seconds:.1f} s for it, and may wait {allowed:g} s."
+            self._waited = f" The end of the experiment waited {time.monotonic() - begun:.1f} s for it."
             for trial, kind, count in self._outbox.count_after(self._at):
                 self._lacks_rows(trial, kind, count)
             logger.warning(
                 "tune_media: %s had not finished when the experiment ended, so its last data may be missing. To wait "
                 "longer, increase %s. What waits for it stays on the driver's disk; Tuner.restore goes on with it.",
                 self.name,
-                f"MediaOptions(flush_seconds={allowed:g})" if patience is None else "its own time limit",
+                f"MediaOptions(flush_seconds={self.options.flush_seconds:g})"
+                if self.backend.patience is None
+                else "its own time limit",
             )
-        self._name_lacks(waited)
 
     @property
     def behind(self) -> list[str]:
@@ -215,22 +223,20 @@ class BackendReader(Reader, Context):
         row_kind = ROW_KINDS.get(kind)
         return None if row_kind is None or row_kind.method in self.backend.in_loop else row_kind
 
-    def _name_lacks(self, more: str) -> None:
-        """Warn of everything that the backend does not have, once, with one sentence more; of nothing if it has all."""
-        lacks, self._lacks = self._lacks, Counter()
-        total, trials = Counter[str](), sorted({trial for trial, _ in lacks})
-        for (_, noun), count in lacks.items():
+    def name_lacks(self) -> None:
+        """Warn of everything that the backend does not have, if it lacks any; call it when the storage is closed."""
+        total, trials = Counter[str](), sorted({trial for trial, _ in self._lacks})
+        for (_, noun), count in self._lacks.items():
             total[noun] += count
-        if lacks:
+        if trials:
             logger.warning(
-                "tune_media: %s lacks %s of %d trial(s): %s. Everything is in the trials' folders. `tune-media export "
-                "%s --to ...` logs it anew. The warnings above say why.%s",
+                "tune_media: %s lacks %s of %d trial(s): %s. %s The warnings above say why.%s",
                 self.name,
                 ", ".join(f"{count} {noun}" for noun, count in sorted(total.items())),
                 len(trials),
                 first_names(trials),
-                self._services.summary.argument,
-                more,
+                self._services.summary.folders_text(),
+                self._waited,
             )
 
     def turn(self) -> bool:
@@ -295,7 +301,8 @@ class BackendReader(Reader, Context):
     @property
     def is_done(self) -> bool:
         """Whether nothing waits for the backend."""
-        return self._thread is None or self._is_finished
+        is_idle = self._thread is None and not (self.reads and self._outbox.read(self._at, 1))
+        return self._is_finished or is_idle
 
     def _skip(self) -> None:
         """Leave out the rows over which the outbox has moved the cursor, since it had no room for them."""
@@ -310,7 +317,7 @@ class BackendReader(Reader, Context):
     def _fetch(self) -> bool:
         self._rows.extend(self._outbox.read(self._at, _BATCH))
         if self._rows:
-            waiting = self._outbox.read_kinds(self._at, ("back", "again"))
+            waiting = self._outbox.read(self._at, None, ("back", "again"))
             self._backs = [(row, row.read(BackRow).training_iteration) for row in waiting if row.kind == "back"]
             self._again = {(row.trial, row.read(AgainRow).id) for row in waiting if row.kind == "again"}
         return bool(self._rows)

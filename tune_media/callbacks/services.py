@@ -27,6 +27,9 @@ if TYPE_CHECKING:
     from ray.tune.experiment import Trial
 
 DEFAULT_OPTIONS = MediaOptions()
+_LEAST_SECONDS = 1.0  # whatever the parts before took
+CONTENT_SHARE, TRACKER_SHARE = 0.7, 0.9
+"""The first parts of the time at the end in which contents are made, and in which trackers get the rows."""
 
 
 class Storage(Protocol):
@@ -54,8 +57,7 @@ class Services:
     # Values of results that only this process has, such as W&B's own classes, by the name in their rows.
     unpackable: dict[str, dict[str, Any]] = field(default_factory=dict)
     restored: dict[str, bool] = field(default_factory=dict)  # whether an earlier process began a trial, by its id
-    has_ended: bool = False
-    waited: float = 0.0  # how long its end has waited for the storage, seconds
+    ended_at: float | None = None  # when the end began, by the monotonic clock
     exit_by: float | None = None  # when the process must be gone, by the monotonic clock, on SIGTERM
 
     def __post_init__(self) -> None:
@@ -110,16 +112,13 @@ class Services:
             self.faults.report("the outbox", "reading values of a result", error, kind="live")
         return values
 
-    def patience(self, seconds: float) -> float:
-        """Return how long a part of the end may take: less on SIGTERM."""
-        return seconds if self.exit_by is None else min(seconds, self.time_left())
-
-    def time_left(self) -> float:
-        """Return how long the end may still wait for the storage, seconds; a tracker's time counts only on SIGTERM."""
-        left = self.options.flush_seconds - self.waited
-        if self.faults.strict and self.faults.count:  # the first fault ends it all
-            left = min(left, 1.0)
-        return max(0.0, left if self.exit_by is None else min(left, self.exit_by - time.monotonic()))
+    def time_left(self, share: float = 1.0) -> float:
+        """Return how long the end may still wait, seconds, or its first part; all waits of the end are within it."""
+        now = time.monotonic()
+        began = now if self.ended_at is None else self.ended_at
+        span = min(self.options.flush_seconds, float("inf") if self.exit_by is None else self.exit_by - began)
+        left = max(_LEAST_SECONDS if self.exit_by is None else 0.0, share * span - (now - began))
+        return min(left, 1.0) if self.faults.strict and self.faults.count else left  # the first fault ends it all
 
 
 def hyperparameters(trial: Trial, config: Any) -> tuple[dict[str, Any], dict[str, Any]]:

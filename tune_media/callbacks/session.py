@@ -22,7 +22,6 @@ from tune_media.callbacks.backend import STATUS_OF, Backend, Report, Status
 from tune_media.callbacks.intake import ResultIntake, TrialIntake, take_media, without_content
 from tune_media.callbacks.maker import Maker
 from tune_media.callbacks.outbox import (
-    DATA_KINDS,
     STORAGE,
     TAPE,
     NewRow,
@@ -34,8 +33,8 @@ from tune_media.callbacks.outbox import (
     remove_expired,
 )
 from tune_media.callbacks.readers import BackendReader
-from tune_media.callbacks.rows import CheckpointRow, read_media_row
-from tune_media.callbacks.services import DEFAULT_OPTIONS, Services
+from tune_media.callbacks.rows import CheckpointRow
+from tune_media.callbacks.services import CONTENT_SHARE, DEFAULT_OPTIONS, TRACKER_SHARE, Services
 from tune_media.callbacks.storage_writer import StorageWriter
 from tune_media.ray_compat import donor_of, experiment_timestamp, mark_as_logged
 from tune_media.storage.entry import DROPPED
@@ -110,10 +109,10 @@ class MediaSession:
         self._was_behind = False  # when a snapshot was taken
         self._last: Report | None = None  # Tune shows a result to all callbacks, then the next one
         self._last_copy: dict[str, Any] | None = None
-        if any(row.seq > outbox.position(STORAGE) for row in outbox.read_kinds(0, ("media",))):
+        if any(row.seq > outbox.position(STORAGE) for row in outbox.read(0, None, ("media",))):
             self._summary.has_new = True
         self._maker.adopt()
-        self._render(outbox.read_kinds(0, (TAPE,)))
+        self._render(outbox.read(0, None, (TAPE,)))
 
     @classmethod
     def join(cls, trial: Trial, member: Member, state: dict[str, Any]) -> MediaSession:
@@ -232,8 +231,6 @@ class MediaSession:
                 faults.report("the outbox", "keeping media", error, kind=DROPPED)
                 rows = [without_content(row, no_room(error)) for row in rows]
                 last = self._append_names(rows)
-                if self._outbox.in_memory():
-                    self.services.unpackable.pop(taken.held_as, None)
         except (OSError, sqlite3.Error) as error:  # the driver's disk does not even take the names of media
             faults.report("the outbox", "writing to the driver's disk", error, kind=DROPPED)
             for entry in taken.entries:
@@ -338,7 +335,7 @@ class MediaSession:
             behind[STORAGE] = [trial for trial in late if trial not in running]
         behind = {key: trials for key, trials in behind.items() if trials}
         self._was_behind |= bool(behind)
-        state = {"last": self._outbox.last, "media": dict(self._last_media), "has_media": self._summary.has_media}
+        state = {"last": self._outbox.written, "media": dict(self._last_media), "has_media": self._summary.has_media}
         return {"outbox": {**state, "behind": behind}}
 
     def _name_gaps(self, behind: dict[str, list[str]], last: int) -> None:
@@ -370,23 +367,27 @@ class MediaSession:
     def end_all_trials(self, trials: Sequence[Trial]) -> None:
         """The experiment is over: end the trials that run, and those that a killed driver had not ended."""
         services = self.services
-        if services.has_ended:
+        if services.ended_at is not None:
             return
-        services.has_ended = True
-        self._maker.close(services.patience(services.options.flush_seconds))
+        services.ended_at = time.monotonic()
+        self._maker.close(services.time_left(CONTENT_SHARE))
         statuses: dict[str, Status] = {trial.trial_id: _status_of(trial) for trial in trials}
         is_interrupted = services.exit_by is not None or "interrupted" in map(_status_of, self.running.values())
-        for trial_id in list(self.running):
+        for trial_id, trial in list(self.running.items()):
             self.end_trial(trial_id, "interrupted")
+            for reader in self._readers.values():
+                reader.call_in_loop("end", trial, "interrupted")
         ending = self._renderer.ending if self._renderer is not None else set()
         for trial_id in set(self._outbox.trials_without_end()) - ending:
             self._append_end(trial_id, statuses.get(trial_id, "interrupted"))
         if self._renderer is not None:
             self._begin_readers()
             with self.services.faults.guard("the outbox", "ending the rendering"):
-                self._renderer.finish(None if is_interrupted else services.time_left())
+                self._renderer.finish(None if is_interrupted else services.time_left(CONTENT_SHARE))
         with self.services.faults.guard("the outbox", "letting go of readers"):
             self._retire_readers()
+        for reader in self._readers.values():
+            reader.expect_end()
 
     def _retire_readers(self) -> None:
         """Drop the rows that wait for callbacks that an earlier process had, and the restored experiment has not."""
@@ -414,15 +415,15 @@ class MediaSession:
             if are_readers_done and self._was_behind:
                 self.storage.put_chore("noting that all is delivered", self._note_delivered)
             self.storage.begin()
-        begun = time.monotonic()
-        is_stored = self.storage.close(self.services.time_left())
+        seconds = self.services.time_left()
+        if self.services.exit_by is None:  # a tracker with a time of its own may have used it up
+            seconds = max(seconds, (1 - TRACKER_SHARE) * self.services.options.flush_seconds)
+        is_stored = self.storage.close(seconds)
         if not is_stored:
             self.storage.count_unwritten()
-        self.services.waited += time.monotonic() - begun
         is_all_delivered = is_stored and are_readers_done and not self._outbox.has_parked
-        for row in self._outbox.in_memory():  # the driver's disk is full to the end
-            if row.kind in DATA_KINDS and row.kind != "result":
-                self._summary.lost(read_media_row(row.kind, row.data).path)
+        for reader in self._readers.values():
+            reader.name_lacks()
         with contextlib.suppress(OSError, ValueError):  # the standard output is closed
             print(self._summary.line(), flush=True)
         self._outbox.close(remove=is_all_delivered)

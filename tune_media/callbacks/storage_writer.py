@@ -48,8 +48,8 @@ class StorageWriter(Reader):
     gather_seconds = 0.5  # Ray's TensorBoard logger has the disk write all that is new, in Tune's loop, at each result
 
     def __init__(self, services: Services, reached: dict[str, int]) -> None:
-        super().__init__(STORAGE, services.outbox)
-        self._services, self._faults, self._summary = services, services.faults, services.summary
+        super().__init__(STORAGE, services)
+        self._summary = services.summary
         self._is_local = is_local(services.filesystem)
         self._log, self._files = ExperimentLog(services), RowFiles(services)
         self._rows: list[StorageRow] = []  # of this turn
@@ -68,18 +68,14 @@ class StorageWriter(Reader):
     def wait(self, seconds: float) -> bool:
         """Wait until all rows that are there now are stored, at most so long; return whether they are."""
         upto, begun = self._outbox.last, time.monotonic()
-        try:
-            while self._at < upto or self._chores or self._log.unlogged:
-                if time.monotonic() >= begun + seconds:
-                    return False
-                self.begin()  # a tracker's reader may ask first, for what an earlier process left
-                self._turned_at = 0.0
-                self.hurry()
-                time.sleep(0.005)
-            return True
-        finally:
-            if self._services.has_ended:
-                self._services.waited += time.monotonic() - begun
+        while self._at < upto or self._chores or self._log.unlogged:
+            if time.monotonic() >= begun + seconds:
+                return False
+            self.begin()  # a tracker's reader may ask first, for what an earlier process left
+            self._turned_at = 0.0
+            self.hurry()
+            time.sleep(0.005)
+        return True
 
     def count_unwritten(self) -> None:
         """Count the files that the storage has not taken; call it after ``close``."""
@@ -158,7 +154,7 @@ class StorageWriter(Reader):
 
     def _lines_that_wait(self, trial_id: str) -> Iterable[MediumLine]:
         """Yield a line of each medium of a trial that an earlier process appended, and that is not stored yet."""
-        for row in self._outbox.read_kinds(self._at, ("media", TAPE, "episodes")):
+        for row in self._outbox.read(self._at, None, ("media", TAPE, "episodes")):
             if row.trial == trial_id and row.seq <= self._outbox.began and row.data:
                 media = row.media()
                 status = WAITING if row.kind == TAPE else media.lost or STORED

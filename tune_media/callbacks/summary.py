@@ -107,6 +107,18 @@ class Summary:
             f"`tune-media render {self.argument} --episodes waiting` writes these clips into a folder"
         )
 
+    def folders_text(self) -> str:
+        """Return whether the trials' folders have everything, by what the storage's reader has passed; call it last."""
+        export = f"`tune-media export {self.argument} --to ...` logs"
+        if not self._left + self._lost:
+            return f"Everything is in the trials' folders. {export} it anew."
+        missing = [f"{self._lost} that are lost"] if self._lost else []
+        if self._left:
+            missing += [
+                f"{self._left} that the storage did not take (`tune-media deliver {self.argument}` stores them)"
+            ]
+        return f"The trials' folders have all media but {' and '.join(missing)}. {export} what is there anew."
+
     def pending(self, trial_id: str, counts: Mapping[str, int]) -> None:
         """Note the clips that come with a later result of a trial; see ``problems.pending``."""
         with self._lock:
@@ -141,6 +153,8 @@ class Summary:
             f"tune_media: stored {counted(self._files, 'media file')} of {counted(len(self._trials), 'trial')}, "
             f"{self._nbytes / 1e6:.2g} MB, in {self._folder}/<trial>/media, listed in its index.jsonl."
         )
+        if not self._nbytes and not self._files:
+            line = "tune_media: stored nothing."
         if self._episodes:
             line += f" The data of {counted(self._episodes, 'episode')} is in <trial>/{FOLDER}."
         if self._unrendered:

@@ -80,8 +80,8 @@ class TapeRenderer(OutboxThread):
     niceness = 5
 
     def __init__(self, services: Services) -> None:
-        super().__init__("render", services.outbox, self.niceness)
-        self._services, self._faults, self._summary = services, services.faults, services.summary
+        super().__init__("render", services, self.niceness)
+        self._summary = services.summary
         self._stills = Stills(lambda reason: self._faults.problems.add(Problem(f"{SHOWS_NOTHING}: {reason}")))
         self._pool = RenderPool(niceness=background_niceness())
         self._worker: threading.Thread | None = None  # renders one tape
@@ -171,7 +171,11 @@ class TapeRenderer(OutboxThread):
         if error is not None:
             raise error
         if not self._rendering and not self._is_over and self._take():
-            self._worker = start_thread("tune_media tape", self._work)
+            try:
+                self._worker = start_thread("tune_media tape", self._work)
+            except RuntimeError:
+                self._rendering = []
+                raise
         return False
 
     @override

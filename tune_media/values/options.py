@@ -105,7 +105,7 @@ class MediaOptions:
         max_spilled_bytes: How many bytes of clips and other contents may wait in the outbox on the driver's disk, for
             the storage and all trackers together. Beyond that, the tracker that is furthest behind loses its oldest
             data first; if only the storage is behind, new media are dropped. Both are counted.
-        flush_seconds: How long the end of an experiment waits for writes that are still under way.
+        flush_seconds: How long the end of an experiment waits, in all, for clips, trackers and the storage.
         strict: Raise at the first fault instead of warning. For tests.
 
     Raises:
