@@ -162,20 +162,17 @@ def _trial(row: Any) -> TrialState | None:
     folder, custom = str(values.get("relative_logdir") or ""), values.get("custom_trial_name")
     custom = custom if isinstance(custom, str) else ""
     chosen = nested_choice(values.get("evaluated_params"), values.get("_Trial__unresolved_config"))
+    stop = values.get("stopping_criterion")
+    last = stop.get("training_iteration") if isinstance(stop, dict) else None
     return TrialState(
         trial_id=id,
         name=custom or trial_name(folder, id) or f"{values.get('trainable_name')}_{id}",
         folder=folder,
         status=str(values.get("status") or ""),
         searched={name: _plain(value) for name, value in chosen.items()},
-        iterations=_iterations(values.get("stopping_criterion")),
+        iterations=last if isinstance(last, int | float) and 0 < last < math.inf else None,
         has_copied=_PERTURBED in str(values.get("experiment_tag")),
     )
-
-
-def _iterations(stop: Any) -> float | None:
-    count = stop.get("training_iteration") if isinstance(stop, dict) else None
-    return count if isinstance(count, int | float) and 0 < count < math.inf else None
 
 
 def trial_name(folder: str, trial_id: str) -> str:
