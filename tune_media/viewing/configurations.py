@@ -187,11 +187,12 @@ def by_difference(texts: Mapping[str, Sequence[str]]) -> list[str]:
 def _settings(groups: Sequence[Configuration], as_text: Callable[[Any], str]) -> list[list[str]]:
     """Return the hyperparameters of each configuration as texts, those first that differ most."""
     known = [group.params for group in groups if not group.is_unknown]
-    texts = {name: [as_text(params.get(name)) for params in known] for params in known for name in params}
+    texts = {name: [as_text(params.get(name)) for params in known] for name in dict.fromkeys(itertools.chain(*known))}
+    names = by_difference(texts)
     return [
         [_UNKNOWN_TITLE]
         if group.is_unknown
-        else [f"{n.rpartition('/')[2]} {as_text(group.params[n])}" for n in by_difference(texts) if n in group.params]
+        else [f"{name.rpartition('/')[2]} {as_text(group.params[name])}" for name in names if name in group.params]
         for group in groups
     ]
 
