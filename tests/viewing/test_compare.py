@@ -133,6 +133,11 @@ def test_an_episode_shows_its_reward_terms_its_moments_and_its_frames(browser, s
         viewer.press("N")
         viewer.wait("document.querySelector('.frame').innerText === '11'")
         viewer.wait("[...document.querySelectorAll('.filmstrip canvas')].every((canvas) => canvas.height === 48)")
+        for name in ("reward", "speed", "fuel"):
+            viewer.frame.click(f".series-head:has(h4:text-is('Series')) .chip:text-is('{name}')")
+        viewer.wait("document.querySelectorAll('.series-head + .chart .u-marker').length === 3 + 7")  # with the steps
+        looks = viewer.all(".series-head + .chart .u-marker", "e.style.border")[4:]
+        assert len(set(looks)) == 6  # four colours, and other borders
         viewer.frame.click(".chip:has-text('fuel') >> nth=0")
         viewer.wait("tuneMedia.app.instance.state.terms === 'speed'")
         assert "chosen by you" in viewer.all(".series-head .muted")[0]

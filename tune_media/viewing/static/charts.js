@@ -159,7 +159,7 @@
           { ...axis, ...(x.every(Number.isInteger) ? { incrs: WHOLE } : {}), ...(span ? { size: 26 } : labelled) },
           { ...axis, size: PAD_LEFT },
         ],
-        legend: { live: true },
+        legend: { live: true, markers: { dash: (plot, at) => (plot.series[at].dash?.length ? "dotted" : "solid") } },
         cursor: { drag: { setScale: false, x: false, y: false } },
         series: [
           { label: xLabel, value: (plot, value) => tm.ui.number(value) },

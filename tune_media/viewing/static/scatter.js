@@ -152,7 +152,9 @@
     }) : [];
     const units = means.length ? means : trials.map((trial) => ({ trials: [trial], color: trial.color }));
     // more colours than people can tell apart mean nothing
-    const colorOf = (one) => (units.length <= tm.curves.MOST_COLORED ? app.colorOf(one.trials[0], one.color)
+    const own = new Set(units.map((one) => app.colorOf(one.trials[0], one.color)));
+    const areFew = units.length <= tm.curves.MOST_COLORED && own.size === units.length;
+    const colorOf = (one) => (areFew ? app.colorOf(one.trials[0], one.color)
       : `var(${one.trials.includes(app.winner) ? "--gold" : "--muted"})`);
     const colors = new Map(trials.map((trial) => [trial, "var(--muted)"]));
     for (const one of units) for (const trial of one.trials) colors.set(trial, colorOf(one));
