@@ -62,7 +62,7 @@ MOST_IMPORTED = {  # names (of a module) that a wing imports of all others, or o
     ("evaluation", "viewing"): 17,
     ("callbacks", ""): 150,
     ("gym", ""): 71,
-    ("rllib", ""): 126,
+    ("rllib", ""): 127,
 }
 
 

@@ -12,6 +12,7 @@ from pathlib import Path
 import pytest
 
 import tune_media as tm
+from tests.support.commands import command
 from tests.support.faults import wait_until
 from tests.support.viewing import moving_bar
 from tune_media.rsl_rl import LogWriter
@@ -86,6 +87,8 @@ def test_each_iteration_is_a_result_and_names_its_checkpoint(run, begin):
         (3, "model_3.pt", True),
     ]
     assert trial.status.word == "terminated"
+    told = command("list", run.parent)
+    assert "takes each mp4 that is written into its log folder" in told and "record_episodes" not in told
 
 
 def test_a_clip_is_taken_once_when_it_grows_no_more_and_is_whole(run, begin):

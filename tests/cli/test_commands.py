@@ -8,6 +8,7 @@ import sys
 import pytest
 from click.testing import CliRunner
 
+import tune_media as tm
 from tests.support.commands import command
 from tests.support.recorded import make_experiment, make_trial
 from tune_media.cli import main, viewers
@@ -172,6 +173,14 @@ def test_an_experiment_without_media_is_an_error_that_says_what_to_do(tmp_path):
     assert "is not an experiment" in command("list", tmp_path, code=2)
     (tmp_path / "tuner.pkl").touch()
     assert "Nothing is recorded in" in command("list", tmp_path, code=1)
+
+
+def test_a_folder_too_high_up_is_refused_with_those_below_that_would_do(tmp_path):
+    for name in ("a/b/lr", "a/b/seeds", "a/c/d/gamma"):
+        make_trial(tmp_path / name / "trial", {}, {1: 1.0})
+    deep = ", ".join(str(tmp_path / name) for name in ("a/b/lr", "a/b/seeds", "a/c/d/gamma"))
+    assert f"Deeper in it are experiments; pass one: {deep}" in command("list", tmp_path, code=2)
+    assert len(tm.load(tmp_path / "a" / "b").trials) == 2
 
 
 def test_a_clip_or_the_best_one_of_an_experiment_is_saved_as_a_gif(tmp_path):

@@ -118,6 +118,34 @@ def test_a_file_that_is_overwritten_is_played_again_and_edited_code_if_all_is(tm
     assert not any("--anew" in line for line in remarks(fourth))
 
 
+class Hidden(aim.Aim):
+    def render(self):
+        return None
+
+
+def make_hidden(config):
+    return Hidden(config, render_mode=None)
+
+
+def load_nothing(path):
+    raise RuntimeError("no such weights")
+
+
+def test_advice_after_an_evaluation_is_for_the_one_who_called_it(tmp_path):
+    pattern, given = written(tmp_path / "models", 0.5, 1.0), ("--checkpoint", "all", "--seeds", "0:2")
+    functions = ["--policy", f"{aim.__name__}:load_policy", "--env", f"{__name__}:make_hidden"]
+    told = command("evaluate", pattern, *given, *functions)
+    assert "with render_mode='rgb_array', for example gymnasium.make(" in told
+    assert "config.environment" not in told and "One configuration" not in told
+    (folder,) = (tmp_path / "models" / "evaluations").iterdir()
+    assert "`tune-media render" in command("gallery", folder, code=1)
+    assert "See the episodes:" in told
+    functions = ["--policy", f"{__name__}:load_nothing", "--env", f"{aim.__name__}:make_env"]
+    told = command("evaluate", pattern, *given, *functions, code=1)
+    assert "RuntimeError: no such weights" in told and "2 of 2 checkpoints lack episodes." in told
+    assert "See the episodes:" not in told and "is not an experiment" not in told
+
+
 def test_the_command_says_what_is_reused_and_which_is_the_best(tmp_path):
     words = [written(tmp_path / "models", 0.5, 1.0), *COMMAND]
     told = [json.loads(split_runner().invoke(main, ["evaluate", *words, "--json"]).stdout) for _ in range(2)]

@@ -497,8 +497,8 @@ def test_a_folder_without_anything_known_says_what_was_looked_for(tmp_path, name
 
 @pytest.mark.parametrize("opens", [tm.load, lambda folder: Trials([LogDirectory(folder)]).all()], ids=["load", "watch"])
 def test_a_deep_folder_of_other_files_is_listed_to_a_bounded_depth(tmp_path, opens):
-    for number in range(3 * 3 * 3 * 3):
-        names = [str(number // 3**digit % 3) for digit in range(4)]
+    for number in range(2**6):
+        names = [str(number // 2**digit % 2) for digit in range(6)]
         (tmp_path.joinpath(*names)).mkdir(parents=True)
         (tmp_path.joinpath(*names) / "holiday.mp4").write_bytes(b"")
     storage = RefusingStorage()
@@ -508,4 +508,4 @@ def test_a_deep_folder_of_other_files_is_listed_to_a_bounded_depth(tmp_path, ope
     except ValueError as error:
         assert "is not an experiment" in str(error)
     depths = {len(path.removeprefix(str(tmp_path)).strip("/").split("/")) for path in storage.listed}
-    assert max(depths) <= 2
+    assert max(depths) <= (4 if opens is tm.load else 2)  # deeper only to name what could be opened

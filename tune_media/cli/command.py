@@ -7,7 +7,7 @@ import shlex
 import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 from click.shell_completion import CompletionItem as Completion
@@ -18,6 +18,9 @@ from tune_media.values.installing import pip_install
 from tune_media.values.problems import Message, message_of, remedy
 from tune_media.values.secrets import error_text, redacted
 from tune_media.values.strict_json import json_bytes
+
+if TYPE_CHECKING:
+    from tune_media.experiment.trial_files import TrialFiles
 
 _VERSION = 1  # of the JSON, unless a command's facts have one; ``tune_media/skill/json.md`` describes it
 _IS_JSON = "tune_media.is_json"
@@ -199,13 +202,26 @@ def shell_word(path: str, *uris: str | None) -> str:
     return shlex.quote(path)
 
 
-def nothing_recorded(path: str, wanted: str = "Nothing") -> str:
-    """Return the message for an experiment without media."""
-    return f"{wanted} is recorded in {path}. " + remedy(
+def nothing_recorded(path: str, trials: Sequence[TrialFiles], wanted: str = "Nothing") -> str:
+    """Return the message for an experiment without media, with the remedy for whoever wrote its trials."""
+    from tune_media.experiment.places import is_tunes
+
+    what_to_do = (
         "If its sweep has run, add a recorder to the script: tm.rllib.record_episodes() in RLlib's config, "
         "tm.gym.RecordEpisodes around an env of your own loop, or a tm.Video in a result; and a logger callback of "
         "tune_media to the run (`tune-media` shows how)."
     )
+    if any(len(trial.reports) for trial in trials):
+        what_to_do = (
+            f"Its episodes have no clips: `tune-media render {shell_word(path)} --trial all` makes clips of those "
+            "that were recorded as tapes."
+        )
+    elif any(trial.has_results for trial in trials) and not any(map(is_tunes, trials)):
+        what_to_do = (
+            "A run of rsl_rl takes each mp4 that is written into its log folder: let the training record some, in "
+            "Isaac Lab with --video."
+        )
+    return f"{wanted} is recorded in {path}. " + remedy(what_to_do)
 
 
 def warn_of_stored_code(place: str, *experiments: str, what: str = "This") -> None:

@@ -91,7 +91,7 @@ def _save_clip(source: str, output: str, width: int | None = None, fps: float | 
         clips = load(source).clips
         best = clips.best()
         if best is None:
-            raise ValueError(nothing_recorded(place.path, "No clip"))
+            raise ValueError(nothing_recorded(place.path, clips.trials, "No clip"))
         kind = "newest" if best["episode_return"] is None else "best"
         path, which = best.save(output, width=width, fps=fps), f"the {kind} clip, of {best['trial']}"
         clip = clip_facts(best)

@@ -63,7 +63,7 @@ def list_media(
     if trials:
         catalog = catalog.of_trials(trial_names(catalog, trials))
     if not len(catalog) and (kind == "media" or not catalog.trials):
-        raise click.ClickException("\n".join(lost_lines(catalog)) or nothing_recorded(catalog.path))
+        raise click.ClickException("\n".join(lost_lines(catalog)) or nothing_recorded(catalog.path, catalog.trials))
     from tune_media.viewing.list_formats import as_csv, as_json
 
     lines = [as_csv(catalog, kind)] if csv else _tables(catalog, kind)
@@ -105,4 +105,4 @@ def _tables(catalog: Catalog, kind: str) -> Iterator[str]:
     # episodes without a clip, and media that were lost, are recorded, too
     has_media = bool(len(catalog)) or any(len(trial.reports) or trial.lost for trial in catalog.trials)
     media = f"{counted(len(catalog), 'medium', 'media')} in {catalog.path}"
-    yield in_lines(printable(media if has_media else nothing_recorded(catalog.path)))
+    yield in_lines(printable(media if has_media else nothing_recorded(catalog.path, catalog.trials)))

@@ -99,11 +99,13 @@ def evaluate(experiment: str, clips: bool, **options: Any) -> Outcome:
         )
     except KeyboardInterrupt as error:
         raise Failure(error) from error
-    watch = f"tune-media watch --open {shell_word(evaluation.path, experiment)}"
     lines = [f"\n{tables(evaluation)}\n", *remarks(evaluation)]
-    if len({row.trial for row in evaluation.checkpoints}) > 1:
-        lines.append(in_lines(printable(evaluation.catalog.verdict.sentence)))
-    lines.append(f"\nSee the episodes:\n\n    {watch}\n")
+    if any(row.episodes for row in evaluation.checkpoints):
+        catalog = evaluation.catalog
+        if len(catalog.judged) > 1:
+            lines.append(in_lines(printable(catalog.verdict.sentence)))
+        watch = f"tune-media watch --open {shell_word(evaluation.path, experiment)}"
+        lines.append(f"\nSee the episodes:\n\n    {watch}\n")
     rows = evaluation.played_checkpoints
     failed = sum(bool(row.error) for row in rows)
     problem = f"{failed} of {len(rows)} checkpoints lack episodes." if failed else ""

@@ -75,7 +75,7 @@ def gallery(
 
     made = Gallery.of(experiment, only, errors=errors)
     if not made.count and not only:
-        raise click.ClickException(nothing_recorded(experiment, "No clip or picture"))
+        raise click.ClickException(nothing_recorded(experiment, made.trials, "No clip or picture"))
     for name, hint in made.unknown.items():
         raise click.ClickException(f"Nothing in {experiment} has the key or section {name!r}; " + hint)
     if not made.count:

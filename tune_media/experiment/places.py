@@ -20,12 +20,12 @@ import pyarrow.fs
 from tune_media.experiment.state import Listings
 from tune_media.experiment.trial_files import TrialFiles, Version, version_of
 from tune_media.storage.bare_clips import bare_version
-from tune_media.storage.filesystem import absolute, at_uri, is_local
+from tune_media.storage.filesystem import absolute, as_argument, at_uri, is_local
 from tune_media.storage.index_lines import INDEX_PATH
 from tune_media.storage.location import LOCATION_FILE
 from tune_media.storage.log import is_logged
 from tune_media.storage.trial_folder import PARAMS
-from tune_media.values.checks import local_path
+from tune_media.values.checks import first_names, local_path
 from tune_media.values.problems import argument, remedy
 from tune_media.values.secrets import redacted
 
@@ -40,6 +40,7 @@ OTHER_FOLDERS = re.compile(
 _Item = TypeVar("_Item")
 _Info: TypeAlias = "pyarrow.fs.FileInfo | OSError"
 
+_DEEPEST, _MOST_LOOKED_AT, _MOST_NAMED = 5, 1000, 4  # of the folders in one that is no experiment
 _REQUESTS = 64  # at a time: nearly all of a request to an object store is waiting
 
 
@@ -117,7 +118,12 @@ def find_folders(
 
 def experiments_in(folder: Folder) -> list[Folder]:
     """Return the experiments directly inside a folder that is none itself, such as ``~/ray_results``."""
-    return [inner for inner in folder.subfolders() if is_experiment(inner) or _has_trials(inner)]
+    found = []
+    for inner in folder.subfolders():
+        with contextlib.suppress(PermissionError):  # not ours, such as those of a whole machine
+            if is_experiment(inner) or _has_trials(inner):
+                found.append(inner)
+    return found
 
 
 def short_names(paths: Iterable[str]) -> dict[str, str]:
@@ -139,6 +145,13 @@ def is_experiment(folder: Folder) -> bool:
     return folder.has_file("tuner.pkl")
 
 
+def is_tunes(trial: TrialFiles) -> bool:
+    """Whether Tune has made a trial's folder."""
+    return Folder(trial.filesystem, trial.path).has_file("params.pkl") or is_experiment(
+        Folder(trial.filesystem, trial.experiment)
+    )
+
+
 def holds_experiment(folder: Folder) -> bool:
     """Whether a folder is an experiment or a trial, or has experiments in it."""
     return (
@@ -150,12 +163,42 @@ def holds_experiment(folder: Folder) -> bool:
 
 
 def no_experiment(folder: Folder) -> ValueError:
-    """Return the error of a folder that holds no experiment."""
+    """Return the error of a folder that holds no experiment; it names some below it that do."""
+    told = "Pass the experiment's folder, which tuner.fit() prints, or the folder of the clips."
+    if below := [as_argument(folder.filesystem, path) for path in _experiments_below(folder)]:
+        told = f"Deeper in it are experiments; pass one: {first_names(below, _MOST_NAMED)}"
     return ValueError(
         f"{folder.path!r} is not an experiment: neither it nor a folder in it has trials of Ray Tune, or "
-        "clips of another recorder (.mp4, .webm or .gif). "
-        + remedy("Pass the experiment's folder, which tuner.fit() prints, or the folder of the clips.")
+        "clips of another recorder (.mp4, .webm or .gif). " + remedy(told)
     )
+
+
+def _experiments_below(folder: Folder) -> list[str]:
+    """Return some folders, the highest first, that have trials directly inside; none on remote storage.
+
+    Not all are looked at.
+    """
+    if not is_local(folder.filesystem):
+        return []
+    level, found, left = [folder], dict[str, None](), _MOST_LOOKED_AT
+    look = TrialFolders(folder.filesystem, ())
+    with ThreadPoolExecutor(_REQUESTS) as pool:
+        for _ in range(_DEEPEST):
+            if not level or len(found) > _MOST_NAMED:
+                break
+            inner = [each.path for outer in level for each in _seen(outer)][:left]
+            left -= len(inner)
+            trials = [path for path, version in look.versions(inner, pool).items() if isinstance(version, tuple)]
+            found |= dict.fromkeys(map(posixpath.dirname, trials))
+            level = [Folder(folder.filesystem, path) for path in inner if posixpath.dirname(path) not in found]
+    return list(found)
+
+
+def _seen(folder: Folder) -> list[Folder]:
+    """Return the folders inside that may hold experiments; none if it cannot be listed."""
+    with contextlib.suppress(OSError):
+        return [inner for inner in folder.subfolders() if not OTHER_FOLDERS.match(inner.name)]
+    return []
 
 
 def _has_trials(folder: Folder) -> bool:

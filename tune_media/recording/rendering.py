@@ -30,6 +30,10 @@ Frames = dict[str, Any]  # the current frames of one env by the name of their vi
 
 GYM_EXAMPLE = "gymnasium.make('CartPole-v1', render_mode='rgb_array')"
 RLLIB_EXAMPLE = "config.environment(env_config={'render_mode': 'rgb_array'})"
+_SYNC = (
+    "make the sub-envs one by one (gymnasium.make_vec with vectorization_mode='sync', in RLlib "
+    "gym_env_vectorize_mode='sync')"
+)
 _GL_WORDS = re.compile(  # of libraries that cannot draw with OpenGL or in a window; «display» alone may be any env's
     r"\b(glfw\w*|(lib)?egl\w*|(lib)?osmesa\w*|\w*opengl\w*|x11|\w*gladload\w*|framebuffer|gl context"
     r"|(video|display|open|no)\W+(display|device|driver))\b",
@@ -75,8 +79,7 @@ class Renderer:
         if any(not isinstance(view, str) for view in self._views.values()) and sub_env(env, 0) is None:
             raise FrameError(
                 f"frame= is a function of the sub-env, and the sub-envs of {describe(env)} are in other processes or "
-                "in one batch. Pass the name of a method of the env instead, for example frame='render', or vectorise "
-                "with gym_env_vectorize_mode='sync'."
+                f"in one batch. Pass the name of a method of the env instead, for example frame='render', or {_SYNC}."
             )
 
     def frames(self, index: int) -> Frames:
@@ -154,8 +157,7 @@ class Renderer:
         came = "one picture" if number == 1 else f"{number} pictures"
         raise FrameError(
             f"env {self._name} returned {came} from {method}() for its {count} sub-envs, so nothing says what each "
-            f"of them looks like. Let {method}() return a list of {count} frames, or make the sub-envs one by one "
-            "(gymnasium.make_vec with vectorization_mode='sync', in RLlib gym_env_vectorize_mode='sync')."
+            f"of them looks like. Let {method}() return a list of {count} frames, or {_SYNC}."
             + (" Only the clips of sub-env 0 show the one picture, as it is: env_indices=[0]." * (number == 1))
         )
 

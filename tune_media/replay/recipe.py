@@ -25,7 +25,7 @@ from typing_extensions import override
 from tune_media._version import __version__
 from tune_media.ray_compat import cloudpickle
 from tune_media.recording.overlay_lines import by_name
-from tune_media.recording.rendering import FrameSource, describe, inside
+from tune_media.recording.rendering import GYM_EXAMPLE, RLLIB_EXAMPLE, FrameSource, describe, inside
 from tune_media.replay.generators import classes_of
 from tune_media.replay.own_code import code_hashes
 from tune_media.values.options import VideoOptions
@@ -86,14 +86,17 @@ class Recipe:
         num_workers: int = 0,
         frame: FrameSource = None,
         video: VideoOptions | None = None,
+        example: str = GYM_EXAMPLE,
     ) -> Recipe:
         """Note a recipe; ``env``, if there is one, gives the names of its wrappers. ValueError above ``MAX_BYTES``.
+
+        ``example``: as ``Renderer`` has it.
 
         >>> recipe = Recipe.of(FromKeywords(dict, {}), {"size": 5})
         >>> LoadedRecipe.of(recipe.content).make()
         {'size': 5}
         """
-        fields = {"version": VERSION, "facts": facts_here(env), "num_workers": num_workers}
+        fields = {"version": VERSION, "facts": facts_here(env), "num_workers": num_workers, "example": example}
         parts = {"creator": creator, "config": dict(config), "frame": frame, "video": by_name(video)}
         fields |= {name: _pickled(part) for name, part in parts.items()}
         content = pickle.dumps(fields, protocol=4)
@@ -110,6 +113,7 @@ class LoadedRecipe:
     num_workers: int = 0  # the number of remote env runners
     frame: FrameSource = None  # the recorder's source of frames, ``render()`` by default
     video: VideoOptions | None = None  # of the recorder's clips, with names for functions, or None if not known
+    example: str = GYM_EXAMPLE  # how its user sets the render mode
 
     @classmethod
     def of(cls, content: bytes, creator: Creator | None = None) -> LoadedRecipe:
@@ -127,7 +131,8 @@ class LoadedRecipe:
         sys.path += [path for path in fields["facts"]["path"] if path not in sys.path and Path(path).is_dir()]
         make_env = pickle.loads(fields["creator"]) if creator is None else creator
         config, frame, video = (pickle.loads(fields[name]) for name in ("config", "frame", "video"))
-        return cls(fields["facts"], make_env, config, fields["num_workers"], frame, video)
+        example = fields.get("example", RLLIB_EXAMPLE) if creator is None else GYM_EXAMPLE  # older ones have none
+        return cls(fields["facts"], make_env, config, fields["num_workers"], frame, video, example)
 
     def edited(self, env: Any) -> list[str]:
         """Return the user's modules, loaded by making an env, of which a function was edited since the recording."""

@@ -184,7 +184,7 @@ class RecipePlayer:
                 return f"its frames were not compared: its recipe cannot be read ({error_text(error)})"
         try:
             with _closing(recipe.make(*place)) as env:
-                shown, _ = self._frames_at(tape, Renderer(env, frame), places)
+                shown, _ = self._frames_at(tape, Renderer(env, frame, recipe.example), places)
         except ReplayDiffers:
             if self._is_own:
                 return "its frames were not compared: the env of its recipe does not play it here"
@@ -207,7 +207,7 @@ class RecipePlayer:
         with _closing(self._recipe.make()) as env:
             try:
                 observation, _ = env.reset(seed=0)
-                renderer = Renderer(env, self._frame, name=self.name)
+                renderer = Renderer(env, self._frame, self._recipe.example, name=self.name)
                 first = np.array(guard(lambda: _picture_of(renderer)))
                 shows = (look := look_of(first)) == SAME
                 with contextlib.suppress(Exception):
@@ -233,7 +233,7 @@ class RecipePlayer:
                 if notes is None:
                     raise RenderError(self._edited)
                 notes.append(self._edited)
-            yield Renderer(env, self._frame)
+            yield Renderer(env, self._frame, self._recipe.example)
 
     def _render_error(self, error: ReplayDiffers, tape: Tape) -> RenderError:
         """Return the error of a replay that is not the episode, with what is known of the reason."""

@@ -6,7 +6,7 @@ import functools
 from types import SimpleNamespace
 from typing import Any
 
-from tune_media.recording.rendering import FrameSource, sub_env
+from tune_media.recording.rendering import RLLIB_EXAMPLE, FrameSource, sub_env
 from tune_media.replay.prefix import EnvOfTape
 from tune_media.replay.recipe import Creator, FromKeywords, LoadedRecipe, Recipe
 from tune_media.values.options import VideoOptions
@@ -27,7 +27,8 @@ def env_runner_recipe(
         return None
     env_config = env_runner.env_context if hasattr(env_runner, "env_creator") else config.env_config
     workers = config.num_env_runners or 0
-    return Recipe.of(creator, env_config, sub_env(env, 0), num_workers=workers, frame=frame, video=video)
+    how: dict[str, Any] = {"frame": frame, "video": video, "example": RLLIB_EXAMPLE}
+    return Recipe.of(creator, env_config, sub_env(env, 0), num_workers=workers, **how)
 
 
 def _creator(env_runner: Any) -> Creator | None:

@@ -167,6 +167,7 @@
       <ul><li>RLlib: add <code>tm.rllib.record_episodes()</code> to the algorithm's callbacks;</li>
         <li>a loop of your own: wrap the env in <code>tm.gym.RecordEpisodes(env)</code>, and report
           its <code>env.take()</code>;</li>
+        <li>rsl_rl: let the training write mp4 files into its log folder;</li>
         <li>any trainable: put a <code>tm.Video(frames)</code> into the result.</li></ul>
       <p>In each case, add <code>tm.JsonMediaLoggerCallback()</code> to the run's callbacks, or the one for TensorBoard,
         W&B or MLflow.</p></details>`;
