@@ -220,7 +220,7 @@ def compare_episodes(viewer):
 
 
 def test_two_episodes_with_tapes_are_compared_and_played_on_a_click(browser, trained, tmp_path):
-    with opened(browser, trained, tmp_path, "view=episodes&where=step%3D40") as viewer:
+    with opened(browser, trained, tmp_path, "token=t&view=episodes&where=step%3D40", token="t") as viewer:
         compare_episodes(viewer)  # they have one seed, which their env ignores
         viewer.wait(
             "document.querySelector('.heading-title p').innerText.endsWith('begin differently: the env ignores it.')"
