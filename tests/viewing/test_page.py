@@ -1,6 +1,7 @@
 """The page in Chromium, over small experiments that no trial was run for."""
 
 import json
+import shutil
 
 import pandas as pd
 import pytest
@@ -294,6 +295,9 @@ def test_a_configuration_whose_runs_are_filtered_is_of_those_left(browser, seeds
     with opened(browser, seeds, tmp_path, "filter=lr=0.2 seed=3") as viewer:
         viewer.wait("document.querySelectorAll('.card.configuration').length === 1")
         assert viewer.all(".card", facts) == [["1 of 4 runs, by the filter", f"{RETURNS[0.2][3]}"]]
+        viewer.wait("document.querySelector('.curves')?.innerText.includes('Only of runs that pass the filter.')")
+        (label,) = viewer.all(".curves [role=img]", "e.getAttribute('aria-label')")
+        assert label.endswith("1 lines; the best is lr 0.2 (1 of 4 runs)")
         assert viewer.all("li.verdict-row", "e.classList.contains('outside')") == [False, True]
         assert viewer.all(".card .rank, .card .ends, .card .success, .card .best-worst", "1") == []
         viewer.frame.fill(".filter", "seed>1")  # two of each: the mean of two, the better first
@@ -470,3 +474,41 @@ def test_the_page_loads_its_own_files_only_and_no_other_site_may_frame_it(browse
         elsewhere = f"data:text/html,<iframe src='{url}'></iframe>"
         viewer.page.goto(elsewhere)
         assert not any(frame.query_selector("#viewer") for frame in viewer.page.frames)
+
+
+def test_no_two_cards_have_one_title_and_what_differs_most_comes_first(browser, tmp_path):
+    for number in range(24):
+        params = {"a_gamma": 0.9 + number % 2 / 10, "clip": number // 2 % 3, "entropy": number // 6, "z": "y" * 30}
+        write_trial(tmp_path / "exp" / f"t{number}", 0, steps=(10,), **params)
+    titles = "e.innerText.split('\\n')[0]"
+    with opened(browser, tmp_path / "exp", tmp_path, "cards=configurations") as viewer:
+        for size in (280, 180):
+            viewer.frame.evaluate("(size) => tuneMedia.app.instance.set({ size })", size)
+            viewer.wait("document.querySelectorAll('.card .name').length > 3")
+            shown = viewer.all(".card .name", "[e.innerText, e.scrollHeight <= e.clientHeight + 1]")
+            assert len({text for text, _ in shown}) == len(shown)
+            assert {(text.split(" ")[0], is_whole) for text, is_whole in shown} == {("entropy", True)}
+        viewer.frame.fill(".filter", "entropy=1")
+        viewer.wait("document.querySelectorAll('.card').length === 6")
+        assert {text.split(" ")[0] for text in viewer.all(".card .name", titles)} == {"clip"}
+        viewer.frame.fill(".filter", "entropy=1 clip=2")
+        viewer.wait("document.querySelectorAll('.card').length === 2")
+        assert {text.split(" ")[0] for text in viewer.all(".card .name", titles)} == {"a_gamma"}
+
+
+def test_a_configuration_whose_runs_all_failed_shows_the_clips_that_there_are(browser, tmp_path):
+    for number in range(4):
+        folder = write_trial(tmp_path / "exp" / f"t{number}", number, steps=(10,), lr=number // 2, seed=number)
+        if number == 2:
+            shutil.rmtree(folder / "media")
+        if number == 3:
+            (folder / "params.json").write_text('{"lr": 1, "se')
+    write_trial(tmp_path / "exp" / "t4", 4, steps=(10,), lr=1, seed=4)
+    write_snapshot(tmp_path / "exp", t2="ERROR", t4="ERROR")
+    with opened(browser, tmp_path / "exp", tmp_path) as viewer:
+        viewer.wait("document.querySelectorAll('.card.configuration video').length === 3")
+        titles = viewer.all(".card .name", "e.innerText.split('\\n')[0]")
+        assert titles == ["unknown (params.json damaged) (trial t3)", "lr 0", "lr 1"]
+        assert "clip: seed 4" in viewer.all(".card.configuration")[2]
+        (banner,) = viewer.all("details.banner", "e.textContent")
+        assert "t3/params.json: it is no JSON object" in banner.replace("\n", "")

@@ -18,7 +18,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from tune_media.experiment import evaluations
-from tune_media.experiment.params import UNKNOWN, UNSET, differing, setting_of
+from tune_media.experiment.params import UNKNOWN, UNSET, differing, is_unknown, setting_of
 from tune_media.experiment.status import UNENDED, TrialStatus
 from tune_media.experiment.trial_files import Line, TrialFiles
 from tune_media.storage.entry import why_missing
@@ -82,6 +82,7 @@ def index_payload(
                 "params": param.all({name: setting_of(trial.config, name) for name in params}),
                 "abandoned": trial.is_abandoned,
                 "tapes": _tapes(trial),
+                **({"unknown": True} if is_unknown(trial.config) else {}),
                 **({"fork": forks[trial.id]} if trial.id in forks else {}),
             }
             for trial in trials
@@ -297,6 +298,8 @@ def configurations_payload(
                 "typical": None if entry.typical is None else trials[entry.typical].id,
                 "mean": _ends(entry.mean),
                 "success": rate and _ends(rate),
+                **({"only": entry.configuration.only} if entry.configuration.only is not None else {}),
+                **({"unknown": True} if entry.configuration.is_unknown else {}),
                 **_drawn(row, trials),
             }
             for entry, row, rate in zip(ranking, rows, success_rates(trials, ranking), strict=True)

@@ -35,7 +35,7 @@
       this.state = { ...DEFAULTS, size: this.settings.size || DEFAULTS.size, menu: false, more: false,
         dialog: null, toast: "" };
       this.touched = false;
-      const held = ["scale", "steps", "ranked", "asked", "curves", "isToldApart"];
+      const held = ["scale", "steps", "ranked", "asked", "curves", "isToldApart", "titles"];
       this.held = Object.fromEntries(held.map((name) => [name, model.memo()]));
       this.curves = null; // the score of all trials over training
       this.judged = null; // the configurations, see model.decodeConfigurations
@@ -189,6 +189,18 @@
     rank({ score, section, smaller }) {
       const parts = [this.data, this.data.metricsAt, score, section, smaller];
       this.held.ranked(parts, () => model.rank(this.data.trials, score, section, smaller) || parts);
+    }
+
+    /** Let titles begin with what differs most among the trials that the filter lets through. */
+    arrange() {
+      const { data, judged, curves, state: { filter, brush } } = this;
+      this.held.titles([data, data.metricsAt, judged, curves, filter, brush], () => {
+        const shown = new Set(tm.grid.gridRows(this).rows.map(({ trial }) => trial));
+        model.arrange(data.trials, [...shown], data.params.filter((name) => judged && !judged.names.includes(name)));
+        const isShown = (one) => one.trials.some((trial) => shown.has(trial));
+        if (judged) model.arrange(judged.all, judged.all.filter(isShown));
+        return true;
+      });
     }
 
     /** The run that stands for the best configuration, as the server says; null if there is none, or not yet. */
@@ -517,6 +529,7 @@
           ${this.problem ? html`<h2>The trials could not be read</h2><p>${this.problem}</p>`
             : html`<p role="status">Reading the trials${this.reading && `: ${readText(this.reading)}`} …</p>`}</div>`;
       }
+      this.arrange();
       const { state, trial, clip } = this;
       const view = state.view === "episodes" && this.data.trials.length
         ? html`<${tm.episodes.AllEpisodes} app=${this} />`

@@ -377,7 +377,7 @@
   /** Return labels that differ: hyperparameters or names of the trials, then the step, the kind of clip, the seed. */
   function labelsOf(rows) {
     const trials = [...new Set(rows.map(({ trial }) => trial))];
-    const names = Object.keys(trials[0]?.texts || {})
+    const names = (trials[0]?.order.names || [])
       .filter((name) => trials.some((trial) => trial.texts[name] !== trials[0].texts[name]));
     const texts = trials.map((trial) => names.map((name) => `${lastPart(name)} ${trial.texts[name]}`).join(" · "));
     const own = new Set(texts).size === trials.length && names.length ? texts : trials.map((trial) => trial.shownName);

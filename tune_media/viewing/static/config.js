@@ -4,25 +4,21 @@
 
   const { html, plural } = tm.ui;
   const { Component } = window.htmPreact;
-  const { SHOWN_PARAMS, titleText } = tm.model;
+  const { titleOf, pairsOf, countIn } = tm.model;
   const MANY = 12; // settings from which on one searches for a name
   const MOST_DIFFERING = 40; // that the server names
 
-  /** Hyperparameters as a title, [[name, text], ...]: the first of them, and a button that shows the others. */
+  /** The title of a trial or a configuration, and a button that shows more hyperparameters. Its key is the id. */
   class Title extends Component {
-    render({ pairs, other, title, onClick }, { isOpen }) {
-      const text = titleText(pairs, isOpen ? Infinity : SHOWN_PARAMS, "") || other;
-      const more = pairs.length - SHOWN_PARAMS;
+    render({ one, title, onClick }, { isOpen }) {
+      const text = titleOf(one, isOpen ? Infinity : undefined, "");
+      const more = one.unknown ? 0 : pairsOf(one).length - countIn(one);
       return html`${onClick ? html`<button class="link" title=${title} onClick=${onClick}>${text}</button>` : text}
         ${more > 0 && html`${" "}<button class="more-params" aria-expanded=${Boolean(isOpen)}
-          aria-label=${`${isOpen ? "Fewer" : `${more} more`} hyperparameters`} title=${titleText(pairs, Infinity)}
+          aria-label=${`${isOpen ? "Fewer" : `${more} more`} hyperparameters`} title=${titleOf(one, Infinity)}
           onClick=${() => this.setState({ isOpen: !isOpen })}>${isOpen ? "less" : `+${more}`}</button>`}`;
     }
   }
-
-  /** The title of a trial. */
-  const TrialTitle = ({ trial, onClick }) => html`<${Title} key=${trial.id} pairs=${Object.entries(trial.texts)}
-    other=${trial.shownName} title=${trial.name} onClick=${onClick} />`;
 
   /** The whole config of a trial: first what differs between the trials, then what is the same in all. */
   class ConfigPanel extends Component {
@@ -73,5 +69,5 @@
   const Settings = ({ rows }) => html`<dl class="settings">${rows.map(([name, value]) => html`<div key=${name}>
     <dt>${name}</dt><dd>${tm.filter.plain(tm.filter.shown(value))}</dd></div>`)}</dl>`;
 
-  tm.config = { Title, TrialTitle, ConfigPanel };
+  tm.config = { Title, ConfigPanel };
 })((window.tuneMedia = window.tuneMedia || {}));

@@ -6,6 +6,7 @@
   const model = tm.model;
   const TABLE = "table";
   const [CARD_EDGE, CHARACTER, BETWEEN] = [72, 8, 5]; // of a title: pixels; characters between hyperparameters
+  const LONG_TITLE = 27; // characters that a small card has room for
 
   /**
    * Return an estimate's value and the ends of its interval as texts, with the digits that its width allows, and
@@ -17,6 +18,14 @@
     const text = (end) => (Number(end.toFixed(decimals)) + 0).toLocaleString("en-US",
       { minimumFractionDigits: decimals, maximumFractionDigits: decimals, useGrouping: false });
     return [value, low, high].map(text);
+  }
+
+  const charactersOf = (size) => Math.floor((size - CARD_EDGE) / CHARACTER);
+
+  /** Return how many lines the titles on cards have: room for four hyperparameters, and for all that tell. */
+  function linesOf({ configurations, state }) {
+    const longest = (most) => Math.max(0, ...configurations.all.map((one) => model.titleOf(one, most).length));
+    return Math.max(longest() > LONG_TITLE ? 2 : 1, Math.ceil(longest(1) / charactersOf(state.size)));
   }
 
   /** What stands on the best one, and on no other trial. */
@@ -34,12 +43,13 @@
   /** Return a configuration as its runs that pass the filter make it: no interval and no rank if some do not. */
   function narrowed(one, passing) {
     const counting = one.counting.filter((trial) => passing.has(trial));
-    if (counting.length === one.counting.length || !counting.length) return one;
-    const mean = counting.reduce((sum, trial) => sum + trial.score, 0) / counting.length;
-    const distance = (trial) => Math.abs(trial.score - mean);
-    const typical = counting.reduce((best, trial) => (distance(trial) < distance(best) ? trial : best));
+    if (counting.length === one.counting.length) return one;
+    const mean = counting.length ? counting.reduce((sum, trial) => sum + trial.score, 0) / counting.length : null;
+    const distance = (trial) => (trial.score == null ? Infinity : Math.abs(trial.score - mean));
+    const typical = (counting.length ? counting : one.trials.filter((trial) => passing.has(trial)))
+      .reduce((best, trial) => (distance(trial) < distance(best) ? trial : best));
     return { ...one, counting, typical, mean: [mean, null, null], success: null, n: counting.length, of: one.n,
-      rank: null };
+      rank: null, among: one.rank };
   }
 
   /** Return the configurations that the grid shows, in order: those of which a trial passes the filter. */
@@ -65,15 +75,12 @@
 
   /** A configuration: the clip of its most typical run, and its score over all of them. */
   class ConfigurationCard extends Card {
-    render({ app, one, clipOf, score, scoreStep, color }) {
-      const trial = one.typical;
-      const clip = clipOf(trial);
+    render({ app, one, trial, clip, lines, score, scoreStep, color }) {
       const { rank } = one;
-      const pairs = model.pairsOf(one);
-      const room = (app.judged.hasLongTitles ? 2 : 1) * Math.floor((app.state.size - CARD_EDGE) / CHARACTER);
-      const most = tm.ui.fitting(pairs, room, (name, text) => name.length + text.length + BETWEEN);
-      const title = model.configurationTitle(one, most);
-      const whole = model.configurationTitle(one, Infinity);
+      const most = tm.ui.fitting(model.pairsOf(one), lines * charactersOf(app.state.size),
+        (name, text) => name.length + text.length + BETWEEN);
+      const title = model.titleOf(one, most);
+      const whole = model.titleOf(one, Infinity);
       const [mean, low, high] = estimateTexts(one.mean, 2);
       const failed = one.leftOut.filter(model.isFailed).length;
       const label = `${rank === 1 ? `${badgeOf(app)}. ` : ""}${whole}: ${plural(one.n, "run")}`;
@@ -90,7 +97,8 @@
             ${one.leftOut.length > failed && html`<span class="muted">
               ${one.leftOut.length - failed} without a score</span>`}
             ${one.trials.length > 1 && html`<span class="muted clip-of"
-              title=${`${trial.name} is the nearest to the mean`}>clip: ${seedText(trial, one)}</span>`}</p>
+              title=${`${trial.name}${one.n && trial === one.typical ? " is the nearest to the mean" : ""}`}>
+              clip: ${seedText(trial, one)}</span>`}</p>
           <dl>
             <div class="score"><dt title=${app.state.score}>${model.scoreLabel(app.state.score)}
               ${scoreStep != null ? ` at step ${number(scoreStep)}` : low == null ? "" : ", 95 %"}</dt>
@@ -104,7 +112,7 @@
     }
   }
 
-  ConfigurationCard.SHOWN = ["one", "clip", "clips", "rank", "score", "scoreStep", "color", "size", "ticked"];
+  ConfigurationCard.SHOWN = ["one", "clip", "order", "lines", "rank", "score", "scoreStep", "color", "size", "ticked"];
 
   /** The line above the cards: which configuration is the best, whether that is clear, and why. */
   function Verdict({ app }) {
@@ -121,8 +129,8 @@
       <${tm.ui.BestClip} app=${app} trial=${winner} />
       <div>
         <p><b class=${verdict.is_clear ? "sure" : ""}>${verdict.lead}</b>${" "}${judged.all[1]?.n
-          ? html`<${tm.config.Title} key=${best.id} pairs=${model.pairsOf(best)} other=${model.ALL_TRIALS}
-            title=${winner.name} onClick=${open} />` : verdict.title}${verdict.rest}</p>
+          ? html`<${tm.config.Title} key=${best.id} one=${best} title=${winner.name} onClick=${open} />`
+          : verdict.title}${verdict.rest}</p>
         <details><summary>why?</summary><ul>${verdict.why.map((line) => html`<li>${line}</li>`)}</ul></details>
       </div>
       <button class="primary" onClick=${open}>${app.hasClips ? "Watch it learn" : "Open it"}</button>
@@ -159,6 +167,6 @@
         value=${shown} names=${names} onChange=${(cards) => app.set({ cards })} /></span>`;
   }
 
-  tm.configurations = { ConfigurationCard, Verdict, CardsChoice, Success, badgeOf, configurationRows, estimateTexts,
-    seedText };
+  tm.configurations = { ConfigurationCard, linesOf, Verdict, CardsChoice, Success, badgeOf, configurationRows,
+    estimateTexts, seedText };
 })((window.tuneMedia = window.tuneMedia || {}));

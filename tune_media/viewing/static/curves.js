@@ -2,7 +2,7 @@
 (function (tm) {
   "use strict";
 
-  const { html, number, lastPart } = tm.ui;
+  const { html, number, plural, lastPart } = tm.ui;
   const model = tm.model;
   const { Plot, cssColor, drawVertical } = tm.charts;
   const MOST_LINES = 60;
@@ -15,9 +15,10 @@
   function linesOf(app, rows) {
     const shown = new Set(rows.map(({ trial }) => trial));
     if (app.configurations) {
-      return tm.configurations.configurationRows(app, rows).filter((one) => one.rank != null).map((one) => ({
-        label: model.configurationTitle(one), trials: one.counting, typical: one.typical,
-        color: app.colorOf(one.trials[0], one.color), rank: one.rank, place: one.place,
+      return tm.configurations.configurationRows(app, rows).filter((one) => one.counting.length).map((one) => ({
+        label: `${model.titleOf(one)}${one.of ? ` (${one.n} of ${plural(one.of, "run")})` : ""}`, isPart: one.of > 0,
+        trials: one.counting, typical: one.typical, color: app.colorOf(one.trials[0], one.color),
+        rank: one.rank ?? one.among, place: one.place,
       }));
     }
     return [...shown].filter((trial) => trial.rank != null).map((trial) => ({
@@ -242,6 +243,7 @@
           <span class="muted">${count > lines.length ? `The ${lines.length} best of ${number(count)}. ` : ""}
             ${hasBands ? `${state.iqm ? "Interquartile mean" : "Mean"} and 95 % interval of the ${isOfTrials
               ? "episodes" : "runs"}. ` : app.configurations ? "Line: mean of the runs. " : ""}
+            ${lines.some(({ isPart }) => isPart) ? "Only of runs that pass the filter. " : ""}
             ${isMany && html`<i class="swatch winner-swatch"></i><b>${best.label}</b>. `}
             Point at a line to see its ${app.hasClips ? "clip" : "trial"}, click to open it, drag to filter.</span>
         </div>

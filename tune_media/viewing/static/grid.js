@@ -35,6 +35,10 @@
     return rows;
   }
 
+  /** Return the run whose clip a configuration shows: the most typical one, or else one that has a clip. */
+  const runOf = ({ typical, counting, trials }, state) =>
+    [typical, ...counting, ...trials].find((trial) => clipOf(trial, state)) || typical;
+
   function clipOf(trial, state) {
     if (state.step === "best") return model.bestClip(trial, state.section, state.key);
     return model.clipAt(trial, state.section, state.key, state.step === "last" ? Infinity : state.step);
@@ -51,13 +55,13 @@
   }
 
   TrialCard.SHOWN = ["clip", "trial", "step", "rank", "ribbon", "score", "color", "scoreName", "scoreStep", "scale",
-    "status", "ticked", "size", "params"];
+    "status", "ticked", "size", "order"];
 
   /** The facts under a clip: the trial's name, hyperparameters and score, the clip's facts, and all returns. */
   function Facts({ app, trial, clip, step, rank, score, scoreStep, scale, color }) {
     const { state } = app;
     const isOther = clip?.step != null && step != null && clip.step !== step;
-    const params = Object.entries(trial.texts);
+    const params = model.pairsOf(trial);
     const fitting = (room) => tm.ui.fitting(params, room,
       (name, text) => CHIP_EDGE + CHARACTER * (Math.min(name.length, CHIP_NAME) + text.length));
     const all = fitting(state.size - CARD_EDGE); // if not all do, the button of the others needs room, too
@@ -105,6 +109,7 @@
     const { rows, problem, meant } = gridRows(app);
     const step = state.step === "best" ? null : state.step === "last" ? app.steps[app.steps.length - 1] : state.step;
     const hidden = data.trials.length - rows.length;
+    const lines = app.configurations ? tm.configurations.linesOf(app) : 1;
     return html`<main class="grid-view">
       <${tm.live.Live} app=${app} />
       ${!app.hasClips && html`<${tm.table.NoClips} app=${app} />`}
@@ -124,27 +129,27 @@
         <span class="cards-choice">${app.isTable && html`<${tm.table.Tools} app=${app} rows=${rows} />`}
           <${tm.configurations.CardsChoice} app=${app} /></span></div>
       ${app.isTable ? html`<${tm.table.RunTable} app=${app} rows=${rows} />` : html`<div
-        class=${`cards${app.configurations?.hasLongTitles ? " long-titles" : ""}${data.rates?.length ? " with-success"
-          : ""}`} style=${{ "--size": `${state.size}px`, "--count": app.configurations?.all.length ?? rows.length }}>
-        ${app.configurations ? html`<${Configurations} app=${app} rows=${rows} />`
+        class=${`cards${lines > 1 ? " long-titles" : ""}${data.rates?.length ? " with-success" : ""}`}
+        style=${{ "--size": `${state.size}px`, "--count": app.configurations?.all.length ?? rows.length,
+          "--lines": lines }}>
+        ${app.configurations ? html`<${Configurations} app=${app} rows=${rows} lines=${lines} />`
           : rows.slice(0, app.hasPicture ? rows.length : FIRST_DRAWN).map(({ trial, clip }, place) => html`<${TrialCard}
             key=${trial.id} app=${app} trial=${trial} clip=${clip} step=${step} place=${place} scale=${app.scale}
             status=${trial.status} ticked=${state.ticked} rank=${trial.rank} size=${state.size}
-            ribbon=${tm.configurations.badgeOf(app, trial)} params=${data.params} ...${app.scoreAt(trial)}
+            ribbon=${tm.configurations.badgeOf(app, trial)} order=${trial.order} ...${app.scoreAt(trial)}
             color=${app.colorOf(trial)} scoreName=${state.score} />`)}
       </div>`}
     </main>`;
   }
 
   /** The cards of configurations. */
-  function Configurations({ app, rows }) {
+  function Configurations({ app, rows, lines }) {
     return tm.configurations.configurationRows(app, rows).slice(0, app.hasPicture ? Infinity : FIRST_DRAWN)
-      .map((one, place) => html`
-        <${tm.configurations.ConfigurationCard} key=${one.id} app=${app} one=${one} place=${place}
-          clip=${clipOf(one.typical, app.state)} clips=${`${app.state.section}|${app.state.key}|${app.state.step}`}
-          clipOf=${(trial) => clipOf(trial, app.state)} size=${app.state.size} ticked=${app.state.ticked}
-          ...${app.meanAt(one)} color=${app.colorOf(one.trials[0], one.color)} />`);
+      .map((one, place) => [one, place, runOf(one, app.state)]).map(([one, place, trial]) => html`
+        <${tm.configurations.ConfigurationCard} key=${one.id} app=${app} one=${one} place=${place} trial=${trial}
+          clip=${clipOf(trial, app.state)} size=${app.state.size} ticked=${app.state.ticked} order=${one.order}
+          lines=${lines} ...${app.meanAt(one)} color=${app.colorOf(one.trials[0], one.color)} />`);
   }
 
-  tm.grid = { GridView, gridRows, filteredRows, clipOf };
+  tm.grid = { GridView, gridRows, filteredRows, clipOf, runOf };
 })((window.tuneMedia = window.tuneMedia || {}));

@@ -8,6 +8,7 @@
   const SMALLER_IS_BETTER = /loss|error|cost|regret|violation/i;
   const CLIP_SCORE = "clip";
   const ALL_TRIALS = "all trials"; // a configuration without hyperparameters
+  const UNKNOWN = "unknown (params.json damaged)";
   const CLIP_FACTS = ["return", "length", "step", "frames", "iteration", "seed"];
   const SUCCESS_RATE = "success_rate";
   const OWN_NAMES = ["score", "name", "status", "error", "rank"];
@@ -15,7 +16,6 @@
   const SHOWN_PARAMS = 4; // in a title and on a card; the others are a "+2"
   // the trainable, and the id, which is all that differs between trials
   const TUNES_NAME = /^(.+)_([0-9a-f]{5}_\d{5})$/;
-  const LONG_TITLE = 27; // characters that a small card has room for
   const lastPart = (name) => name.split("/").pop();
   let changes = 0; // how often metrics came
   const COLORS = []; // of trials and configurations, as the server has them: a figure has the same
@@ -82,7 +82,7 @@
     const trials = payload.trials.map((trial, number) => ({
       ...trial, params: tm.filter.readAll(trial.params), number, color: COLORS[number % COLORS.length],
       groups: new Map(), metrics: byName(), clipCount: 0,
-      texts: byName(), status: "", error: "",
+      texts: byName(), status: "", error: "", order: { names: payload.params, telling: 0 },
     }));
     for (const name of payload.params) {
       textsOf(trials.map((trial) => trial.params[name]))
@@ -92,6 +92,7 @@
     const named = trials.map((trial) => TUNES_NAME.exec(trial.shownName));
     const areAlike = named.every((parts) => parts && parts[1] === named[0][1]);
     trials.forEach((trial, at) => { trial.shortName = areAlike ? named[at][2] : trial.shownName; });
+    for (const trial of trials) if (trial.unknown) trial.only = trial.shortName;
     const Clip = clipClass(payload);
     const [trialOf, kindOf, sectionOf, keyOf] =
       ["trial", "kind", "section", "key"].map((name) => reader(payload.clips[name]));
@@ -216,8 +217,8 @@
     // those that matter first
     model.params = [...new Set([...params.filter((name) => isKnown.has(name)), ...model.params])];
     for (const trial of model.trials) {
-      for (const own of ["params", "texts"]) trial[own] = Object.assign(byName(),
-        Object.fromEntries(model.params.map((name) => [name, trial[own][name]])));
+      trial.params = Object.assign(byName(),
+        Object.fromEntries(model.params.map((name) => [name, trial.params[name]])));
       const at = place.get(trial.id);
       trial.metrics = byName();
       if (at == null) continue;
@@ -238,14 +239,13 @@
       const typical = model.byId.get(one.typical) || own[0];
       return {
         ...one, rank: one.n ? place + 1 : null, id: one.trials.join(), names, color: COLORS[one.place % COLORS.length],
-        texts: names.map((name) => texts.get(name)[place]),
+        texts: Object.fromEntries(names.map((name) => [name, texts.get(name)[place]])), order: { names, telling: 0 },
         trials: own, counting, leftOut: own.filter((trial) => leftOut.has(trial.id)), typical,
         runs: one.runs.map(([id, score, state, step]) => ({ trial: model.byId.get(id), score, state, step }))
           .filter(({ trial }) => trial),
       };
     });
-    const hasLongTitles = all.some((one) => configurationTitle(one).length > LONG_TITLE);
-    return { names, all: all.filter(({ typical }) => typical), verdict, axes, importance, hasLongTitles,
+    return { names, all: all.filter(({ typical }) => typical), verdict, axes, importance,
       hasRuns: configurations.some(({ trials }) => trials.length > 1) };
   }
 
@@ -255,9 +255,31 @@
       + (pairs.length > most ? others : "");
   }
 
-  /** Return a configuration's hyperparameters with their texts, and as text. */
-  const pairsOf = ({ names, texts }) => names.map((name, at) => [name, texts[at]]);
-  const configurationTitle = (one, most) => titleText(pairsOf(one), most) || ALL_TRIALS;
+  /** Return the hyperparameters of a trial or a configuration with their texts, in the order of titles. */
+  const pairsOf = ({ order, texts }) => order.names.map((name) => [name, texts[name]]);
+
+  /** Return how many hyperparameters its title has: more if so many do not tell it from the others that are shown. */
+  const countIn = ({ order }, most = SHOWN_PARAMS) => Math.max(most, order.telling);
+
+  /** Return the title of a trial or a configuration, with so many hyperparameters, or as many as tell it apart. */
+  function titleOf(one, most, others) {
+    const text = one.unknown ? UNKNOWN : titleText(pairsOf(one), countIn(one, most), others);
+    if (one.only == null) return text || one.shownName || ALL_TRIALS;
+    return text ? `${text} (trial ${one.only})` : `trial ${one.only}`;
+  }
+
+  /** Order the titles of all: what differs most among those shown comes first, but for `last`, training seeds. */
+  function arrange(all, shown, last = []) {
+    const known = (shown.length > 1 ? shown : all).filter(({ unknown }) => !unknown);
+    const kinds = (names) => new Set(known.map(({ texts }) => names.map((name) => texts[name]).join("\n"))).size;
+    const counts = new Map((all[0]?.order.names || []).map((name) => [name, kinds([name])]));
+    const names = [...counts.keys()].sort((a, b) => last.includes(a) - last.includes(b)
+      || counts.get(b) - counts.get(a));
+    let telling = 0;
+    while (kinds(names.slice(0, telling)) < kinds(names)) telling++;
+    const order = { names, telling };
+    for (const one of all) one.order = order;
+  }
 
   /** Return the score that ranks unless one is chosen: a known return, or the best clip; another metric never. */
   const firstScore = (names) => (labels.has(names[0]) || names[0] === CLIP_SCORE ? names[0] : "");
@@ -401,6 +423,6 @@
     memo, listed, namesOf, toggled, reader, decode, addMetrics, stepsOf, scaleOf, countUpTo, clipAt, bestClip, clipsOf,
     clipNamed, firstScore, scoresOf, scoreOf, scoreLabel, isSmallerBetter, rangeOf, roomy, rank, successOf, valueOf,
     orderOf, compare, knownScores: () => [...labels.keys()], parseFilter, isFailed, decodeConfigurations, titleText,
-    pairsOf, lastPart, configurationTitle, textsOf, SHOWN_PARAMS, ALL_TRIALS, CLIP_SCORE, ABANDONED, COLORS,
+    arrange, pairsOf, countIn, lastPart, titleOf, textsOf, SHOWN_PARAMS, CLIP_SCORE, ABANDONED, COLORS,
   };
 })((window.tuneMedia = window.tuneMedia || {}));

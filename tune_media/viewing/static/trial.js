@@ -146,7 +146,7 @@
       <button onClick=${() => app.up()} title="Back (Esc)">← ${app.above}</button>
       <div class="heading-title">
         <h2 tabindex="-1"><i class="swatch" style=${{ background: app.colorOf(trial) }}></i>
-          <${tm.config.TrialTitle} trial=${trial} />
+          <${tm.config.Title} key=${trial.id} one=${trial} title=${trial.name} />
           ${trial === app.winner && html`<span class="badge">★ ${tm.configurations.badgeOf(app)}</span>`}
           ${trial.rank && trial !== app.winner && html`<span class="rank">#${trial.rank}</span>`}</h2>
         <p class="muted" title=${trial.name}>${trial.shownName}

@@ -51,10 +51,7 @@
 
   const isCalm = () => matchMedia("(prefers-reduced-motion: reduce)").matches;
   const plural = (count, noun) => `${number(count)} ${noun}${count === 1 ? "" : "s"}`;
-  const { lastPart } = tm.model;
-
-  /** Return the trial's title: its hyperparameters that differ, those that matter first; its name if there are none. */
-  const titleOf = (trial, most) => tm.model.titleText(Object.entries(trial.texts), most) || trial.shownName;
+  const { lastPart, titleOf } = tm.model;
 
   /** Return how many hyperparameters, [[name, text], ...], have room: at least one, at most as many as a title has. */
   function fitting(pairs, room, widthOf) {

@@ -107,7 +107,7 @@
       lead && `ahead by ${lead}`].filter(Boolean).join("; ");
     return html`<li class=${`verdict-row${isOutside ? " outside" : ""}`} onPointerEnter=${() => onShow(one.id)}
       onPointerLeave=${() => onShow(null)} onfocusin=${() => onShow(one.id)} onfocusout=${() => onShow(null)}>
-      <button class="name" aria-label=${text} title=${model.configurationTitle(one, Infinity)} onClick=${onPress}>
+      <button class="name" aria-label=${text} title=${model.titleOf(one, Infinity)} onClick=${onPress}>
         <i class="swatch" style=${{ background: color }}></i>${one.rank === 1 && isCompared && "★ "}${title}</button>
       <span class="value">${mean}<span class="ends">${ends}</span></span>
       <${Runs} app=${app} one=${one} axis=${axes[0]} ticks=${ticks[0]} isCompared=${isCompared} color=${color} />
@@ -119,7 +119,7 @@
   /** The worst, the median or the best clip of a configuration, which plays. */
   function Clip({ app, one, kind, color, label }) {
     const clips = tm.compare.kindsOf(app, one);
-    const clip = clips[kind] || tm.grid.clipOf(one.typical, app.state);
+    const clip = clips[kind] || tm.grid.clipOf(tm.grid.runOf(one, app.state), app.state);
     return clip && html`<${tm.curves.Peek} label=${label} color=${color} clip=${clip}>
       <p>${clips[kind] ? `${kind} clip` : "clip"}: return <b>${number(clip.return)}</b>${clips.worst
         && html` <span class="muted">(w, m, b: worst, median, best)</span>`}</p><//>`;
@@ -142,13 +142,11 @@
       const axes = judged.axes[all.length > FIRST ? 1 : 0];
       const ticks = axes.map((axis) => axis && roundNumbers(...axis, (value) => value));
       const label = `${model.scoreLabel(state.score)}${state.smaller ? ", lowest is best" : ""}`;
-      const texts = judged.names.map((name) => model.textsOf(all.map(({ params }) => params[name])));
-      const titleOf = (row) => model.configurationTitle({ names: judged.names, texts: texts.map((own) => own[row]) });
       const head = (text, at) => html`<${Axis} text=${text} axis=${axes[at]} ticks=${ticks[at]} />`;
       const has = (wanted) => all.some(({ runs }) => runs.some((run) => run.state === wanted));
       return html`<section class=${`panel verdict-picture${axes[1] ? "" : " dots-alone"}`} aria-label="Runs and leads">
         <div class="verdict-row">${head(label, 0)}${axes[1] && head("ahead by", 1)}</div>
-        <ol>${all.map((one, row) => html`<${Row} key=${one.id} app=${app} one=${one} title=${titleOf(row)}
+        <ol>${all.map((one) => html`<${Row} key=${one.id} app=${app} one=${one} title=${model.titleOf(one)}
           label=${label} axes=${axes} ticks=${ticks} isOutside=${!one.trials.some((trial) => passing.has(trial))}
           kind=${peek === one.id && kind} onShow=${(id) => this.setState({ peek: id, kind: KINDS.b })}
           onPress=${(event) => this.press(one, event)} />`)}</ol>
