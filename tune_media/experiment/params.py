@@ -11,9 +11,11 @@ from typing import Any
 
 from tune_media.storage.trial_folder import SAMPLED, is_object, is_stand_in, value_at
 from tune_media.values.foreign import is_a, shown, whole_characters, without_address
+from tune_media.values.secrets import without_secret
 
 _MAX_LIST_CHARACTERS = 80
 _SCALARS = frozenset({bool, int, float, str, type(None)})
+_SEED = re.compile(r"(^|_)(seed|rng)(_|$)|^random_state$", re.IGNORECASE)
 _CLEANRL = re.compile(r"(?P<env_id>.+)__(?P<exp_name>.+)__(?P<seed>\d{1,18})__\d{9,}")
 
 
@@ -131,6 +133,29 @@ def _add_searched(searched: dict[str, Any], name: str, value: Any, chosen: Any) 
         searched[name] = chosen if value is None else value
     elif is_object(chosen):
         searched[name] = f"<object {chosen[1]}>"
+
+
+def is_seed(name: str) -> bool:
+    """Return whether a hyperparameter is a training seed, by its name.
+
+    >>> [name for name in ("seed", "env_config/env_seed", "agent.seed", "rng", "seeds", "speed", "lr") if is_seed(name)]
+    ['seed', 'env_config/env_seed', 'agent.seed', 'rng']
+    """
+    return bool(_SEED.search(re.split("[/.]", name)[-1]))
+
+
+def title_of_choice(searched: Mapping[str, Any]) -> str:
+    """Return the hyperparameters that Tune chose for a trial but for training seeds: the runs of one have one title.
+
+    >>> title_of_choice({"lr": 0.1, "env_config/wind": None, "seed": 3}), title_of_choice({})
+    ('lr 0.1 · wind None', 'all trials')
+    """
+    chosen = {name: without_secret(name, value) for name, value in searched.items() if not is_seed(name)}
+    told = [
+        f"{name.rpartition('/')[2]} {f'{value:.12g}' if isinstance(value, float) else value}"
+        for name, value in sorted(chosen.items())
+    ]
+    return " · ".join(told) or "all trials"
 
 
 def flat_values(values: Mapping[str, Any], prefix: str = "") -> Iterator[tuple[str, Any]]:

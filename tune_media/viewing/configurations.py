@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from tune_media.experiment.params import comparable, differing, in_quotes, is_unknown, setting_of
+from tune_media.experiment.params import comparable, differing, in_quotes, is_seed, is_unknown, setting_of
 from tune_media.values import checks
 from tune_media.values.problems import argument
 from tune_media.values.safe_names import full_name
@@ -25,7 +25,6 @@ RUNNING, FAILED, NO_SCORE, NOT_FINITE = "running", "failed", "no_score", "not_fi
 UNKNOWN_CONFIG = "unknown_config"
 _UNKNOWN_TITLE = "unknown (params.json damaged)"
 _BETWEEN = " · "  # two hyperparameters
-_SEED = re.compile(r"(^|_)(seed|rng)(_|$)|^random_state$", re.IGNORECASE)
 
 
 @dataclass(frozen=True)
@@ -206,15 +205,6 @@ def _first(settings: Sequence[str], telling: int, most: int) -> list[str]:
     ends = itertools.accumulate(len(text) + len(_BETWEEN) for text in settings)
     count = max(telling, sum(end - len(_BETWEEN) <= most for end in ends))
     return [*settings[:count], *([f"+{len(settings) - count}"] if count < len(settings) else [])]
-
-
-def is_seed(name: str) -> bool:
-    """Return whether a hyperparameter is a training seed, by its name.
-
-    >>> [name for name in ("seed", "env_config/env_seed", "agent.seed", "rng", "seeds", "speed", "lr") if is_seed(name)]
-    ['seed', 'env_config/env_seed', 'agent.seed', 'rng']
-    """
-    return bool(_SEED.search(re.split("[/.]", name)[-1]))
 
 
 def configurations(

@@ -24,9 +24,9 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from tune_media.experiment.params import Absent, comparable, is_unknown
+from tune_media.experiment.params import Absent, comparable, is_seed, is_unknown
 from tune_media.values.number import as_number
-from tune_media.viewing.configurations import configurations, is_seed
+from tune_media.viewing.configurations import configurations
 from tune_media.viewing.inference import LEVEL, Estimate
 from tune_media.viewing.statistics import ranks_of
 

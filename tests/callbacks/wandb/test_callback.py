@@ -80,7 +80,13 @@ def when_there_is_a_run(tmp_path, monkeypatch):
 
 
 def test_an_offline_run_is_complete_and_can_be_synced(ray_session, tmp_path):
-    results = run_sweep(steady, tmp_path, space={"pause": 0.0, "lr": 0.5}, group="ours", episodes_artifact=True)
+    results = run_sweep(
+        steady,
+        tmp_path,
+        space={"pause": 0.0, "lr": tune.grid_search([0.5]), "seed": tune.randint(0, 9)},
+        group="ours",
+        episodes_artifact=True,
+    )
     assert not results.errors
     (trial,) = trial_folders(results.experiment_path)
     held = read_wandb(trial)
@@ -88,7 +94,7 @@ def test_an_offline_run_is_complete_and_can_be_synced(ray_session, tmp_path):
     assert {probe_video(data).fps for data in held.clips["train/rollout"].values()} == {10}
     assert held.scalars["score"] == {step: step for step in range(1, 9)}
     assert held.status == 0
-    assert held.config["lr"] == 0.5
+    assert (held.config["lr"], held.config["configuration"]) == (0.5, "lr 0.5")  # runs of all seeds have it
     (file,) = wandb_runs(trial)
     (run,) = [record.run for record in wandb_records(file) if record.WhichOneof("record_type") == "run"]
     assert (run.project, run.run_group) == ("p", "ours")

@@ -21,6 +21,7 @@ from tune_media.callbacks.wandb.arguments import check_values, is_offline
 from tune_media.callbacks.wandb.helper import DirectHelper, HelperDiedError, WandbHelper
 from tune_media.callbacks.wandb.offline_runs import copy_runs
 from tune_media.callbacks.wandb.values import as_item, best_item, is_excluded, is_logged
+from tune_media.experiment.params import title_of_choice
 from tune_media.experiment.trial_files import TrialFiles
 from tune_media.storage.entry import MediaEntry
 from tune_media.storage.filesystem import read_if_there
@@ -186,6 +187,7 @@ class WandbBackend(Backend):
     def _settings(self, trial: TrialInfo) -> dict[str, Any]:
         """Return the settings of a trial's run, which are Ray's, for the helper process."""
         rays = self._rays
+        config = {"configuration": title_of_choice(trial.searched), **_cleaned(trial.config)}
         init = {
             "id": trial.trial_id,
             "name": trial.name,
@@ -193,7 +195,7 @@ class WandbBackend(Backend):
             "allow_val_change": True,
             "group": rays.group or trial.experiment,
             "project": rays.project,
-            "config": {name: value for name, value in _cleaned(trial.config).items() if name not in rays.excludes},
+            "config": {name: value for name, value in config.items() if name not in rays.excludes},
             **rays.kwargs,
         }
         return {

@@ -46,7 +46,8 @@ class WandbMediaLoggerCallback(MediaLoggerCallback, WandbLoggerCallback):
 
     Args:
         project: The W&B project. None: the environment variable ``WANDB_PROJECT_NAME``.
-        group: The group of the runs. None: ``WANDB_GROUP_NAME``, else the name of the experiment.
+        group: The group of the runs. None: ``WANDB_GROUP_NAME``, else the name of the experiment. To see training seeds
+            together, group the table of runs by ``configuration``, a key of each run's config.
         api_key_file: A file on the driver that holds the API key.
         api_key: The API key. None: ``WANDB_API_KEY``, or the login of W&B. It is not pickled with the callback.
         excludes: Names of metrics, hyperparameters and media that are not logged.
