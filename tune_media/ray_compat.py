@@ -9,6 +9,7 @@ import contextlib
 import hashlib
 import importlib.metadata
 import inspect
+import itertools
 import os
 import posixpath
 import re
@@ -143,8 +144,9 @@ def earlier_driver_files(file: Path) -> list[Path]:
     The folder is ``<temporary folder>/session_<its start>/artifacts/<experiment's time stamp>/...``.
     """
     parts = file.parts
-    at = next((at for at in range(1, len(parts) - 1) if parts[at + 1] == "artifacts"), None)
-    if at is None or not parts[at].startswith("session_"):
+    folders = enumerate(itertools.pairwise(parts))
+    at = next((at for at, (one, next_) in folders if one.startswith("session_") and next_ == "artifacts"), None)
+    if at is None:
         return []
     others = Path(*parts[:at]).glob("session_*")
     files = [other.joinpath(*parts[at + 1 :]) for other in others if other.name != parts[at]]

@@ -1,5 +1,6 @@
 """The storage's reader: everything is logged, stored and listed, whatever the storage does."""
 
+import contextlib
 import hashlib
 import json
 import shutil
@@ -14,7 +15,7 @@ import tune_media as tm
 from tests.support.commands import command
 from tests.support.driven_sweep import SIZE, Sweep, blob
 from tests.support.faults import Orders, episodes, faulty, wait_until
-from tune_media.callbacks.outbox import Outbox
+from tune_media.callbacks.outbox import _FORMAT, Outbox
 from tune_media.callbacks.storage_writer import StorageWriter
 from tune_media.storage import filesystem
 from tune_media.storage.log import FOLDER, read_log
@@ -368,7 +369,11 @@ def test_deliver_leaves_what_the_storage_still_refuses_and_the_outbox_of_a_drive
     assert str(folder) in output
     outbox = Outbox.adopt(folder)
     assert "its driver runs" in command("deliver", tmp_path / "storage", code=1)
+    outbox._database.execute(f"PRAGMA user_version = {_FORMAT + 1}")
     outbox.close(remove=False)
+    assert "of another version of tune_media" in command("deliver", tmp_path / "storage", code=1)
+    with contextlib.closing(sqlite3.connect(folder / "outbox.sqlite")) as database:
+        database.execute(f"PRAGMA user_version = {_FORMAT}")
     (sweep.path / "media" / "train" / "refused").unlink()
     command("deliver", tmp_path / "storage")
     assert {line["key"]: line["status"] for line in sweep.lines()} == {"refused": "stored", "weights": "stored"}

@@ -162,7 +162,7 @@ def leave_old_outbox(places: Places) -> None:
     from ray.tune.callback import CallbackList
 
     use_machine(places)
-    filesystem, staging = filesystem_of(places.server), places.folder / "driver" / "old" / "staging"
+    filesystem, staging = filesystem_of(places.server), places.folder / "driver" / "session_old" / "artifacts"
     trial = Trial(places.folder, OLD, filesystem, places.experiment, staging)
     trial.storage._timestamp = OLD_TIMESTAMP
     every, truth = CallbackList(callbacks_of(places, -1)), places.folder / "old.jsonl"
@@ -180,7 +180,7 @@ def drive(places: Places, process: int, seed: int) -> None:
     """
     from ray.tune.callback import CallbackList
 
-    folder, staging = places.folder, places.folder / "driver" / str(process) / "staging"
+    folder, staging = places.folder, places.folder / "driver" / f"session_{process}" / "artifacts"
     rng, filesystem = random.Random(seed), filesystem_of(places.server)
     use_machine(places)
     truth, state_file = folder / "truth.jsonl", folder / "snapshot.pickle"
