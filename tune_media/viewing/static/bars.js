@@ -2,8 +2,7 @@
 (function (tm) {
   "use strict";
 
-  const { html, number, placeOf, plural, lastPart, Choice } = tm.ui;
-  const { Component } = window.htmPreact;
+  const { html, Component, number, placeOf, plural, lastPart, Choice } = tm.ui;
   const model = tm.model;
   const SPEEDS = [0.25, 0.5, 1, 2, 4];
   const FILTER_HELP = `Text, or comparisons of hyperparameters, metrics and the clip's return, length, step and seed:

@@ -2,8 +2,7 @@
 (function (tm) {
   "use strict";
 
-  const { html } = tm.ui;
-  const { Component } = window.htmPreact;
+  const { html, Component } = tm.ui;
 
   // The distances of the ticks on an axis of whole numbers: no training iteration 1.5.
   const WHOLE = Array.from({ length: 13 }, (_, power) => [1, 2, 5].map((digit) => digit * 10 ** power)).flat();

@@ -2,8 +2,7 @@
 (function (tm) {
   "use strict";
 
-  const { html, plural } = tm.ui;
-  const { Component } = window.htmPreact;
+  const { html, Component, plural } = tm.ui;
   const { titleOf, pairsOf, countIn } = tm.model;
   const MANY = 12; // settings from which on one searches for a name
   const MOST_DIFFERING = 40; // that the server names

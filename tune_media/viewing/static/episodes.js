@@ -2,8 +2,7 @@
 (function (tm) {
   "use strict";
 
-  const { html, number, plural, lastPart, Checks, PeekClip, SortHead } = tm.ui;
-  const { Component } = window.htmPreact;
+  const { html, Component, number, plural, lastPart, Checks, PeekClip, SortHead } = tm.ui;
   const PAGE = 100;
   const TYPING_MS = 250;
   const AGAIN_MS = 700; // at most, while the server reads files; few are read soon

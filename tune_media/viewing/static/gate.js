@@ -2,11 +2,10 @@
 (function (tm) {
   "use strict";
 
-  const { html, number, plural, lastPart, captionOf, Player } = tm.ui;
+  const { html, Component, number, plural, lastPart, captionOf, Player } = tm.ui;
   const { At, Axis, Bar, Plot, placeOn } = tm.verdict;
   const { percent, roundNumbers } = tm.scatter;
   const { stepOf } = tm.steps;
-  const { Component } = window.htmPreact;
   const APART = 0.02; // of a plot: dots that are as far from each other do not lie above each other
   const [HEIGHT, DOT] = [84, 8]; // pixels
   const MARK = { kind: "difference", text: "the first difference", isSaid: true };

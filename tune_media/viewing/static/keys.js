@@ -2,8 +2,7 @@
 (function (tm) {
   "use strict";
 
-  const { html } = tm.ui;
-  const { Component } = window.htmPreact;
+  const { html, Component } = tm.ui;
 
   let before = null; // what had the focus before the filter
 

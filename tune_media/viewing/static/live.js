@@ -2,8 +2,7 @@
 (function (tm) {
   "use strict";
 
-  const { html, number } = tm.ui;
-  const { Component } = window.htmPreact;
+  const { html, Component, number } = tm.ui;
   const WORDS = [["running", "running"], ["pending", "pending"], ["paused", "paused"], ["terminated", "ended"],
     ["error", "failed"], ["", "without a status"]];
   const ACTIVE = ["running", "pending", "paused"];

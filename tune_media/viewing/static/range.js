@@ -3,8 +3,7 @@
 (function (tm) {
   "use strict";
 
-  const { html } = tm.ui;
-  const { Component } = window.htmPreact;
+  const { html, Component } = tm.ui;
   const DIGITS = 4; // of an end, more if the values lie closer together
   const MOST_DIGITS = 15;
   const SHORTEST = 0.012; // of an axis: a shorter drag is a click, which clears; so near an end, the range has no end

@@ -2,8 +2,7 @@
 (function (tm) {
   "use strict";
 
-  const { html, number, plural, lastPart, titleOf, Checks } = tm.ui;
-  const { Component } = window.htmPreact;
+  const { html, Component, number, plural, lastPart, titleOf, Checks } = tm.ui;
   const model = tm.model;
   const { listed } = model;
   const MOST_CHARTS = 6; // unless others are chosen

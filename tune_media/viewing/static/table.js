@@ -2,8 +2,7 @@
 (function (tm) {
   "use strict";
 
-  const { html, number, plural, lastPart, titleOf, Checks, SortHead } = tm.ui;
-  const { Component } = window.htmPreact;
+  const { html, Component, number, plural, lastPart, titleOf, Checks, SortHead } = tm.ui;
   const model = tm.model;
   const [FEWEST_ROWS, MOST_ROWS, CELLS] = [50, 200, 6000]; // that are drawn at once; a click shows more
   const [STATUS, SCORE] = ["status", "score"];

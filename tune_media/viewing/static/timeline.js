@@ -3,8 +3,7 @@
 (function (tm) {
   "use strict";
 
-  const { html, number } = tm.ui;
-  const { Component } = window.htmPreact;
+  const { html, Component, number } = tm.ui;
   const { frameOf, lastStep, stepOf, strideOf } = tm.steps;
   const STRIP_HEIGHT = 54;
   const [FEWEST_CELLS, MOST_CELLS] = [4, 24];

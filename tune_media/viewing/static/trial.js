@@ -2,8 +2,7 @@
 (function (tm) {
   "use strict";
 
-  const { html, number, plural, titleOf, placeOf, captionOf, Player } = tm.ui;
-  const { Component } = window.htmPreact;
+  const { html, Component, number, plural, titleOf, placeOf, captionOf, Player } = tm.ui;
   const model = tm.model;
   const { cssColor } = tm.charts;
   const CURVE_HEIGHT = 280;

@@ -405,7 +405,7 @@
     }
   }
 
-  tm.ui = { html, isCalm, cardOf, Dialog, Checks, Picker, PeekClip, number, plural, lastPart, titleOf, fitting, placeOf,
-    captionOf, downloadName, Player, Card, BestClip, Sparkline, Choice, SortHead, readInto, save, sight, firstPicture,
-    allLoad, FEW_PIXELS };
+  tm.ui = { html, Component, isCalm, cardOf, Dialog, Checks, Picker, PeekClip, number, plural, lastPart, titleOf,
+    fitting, placeOf, captionOf, downloadName, Player, Card, BestClip, Sparkline, Choice, SortHead, readInto, save,
+    sight, firstPicture, allLoad, FEW_PIXELS };
 })((window.tuneMedia = window.tuneMedia || {}));

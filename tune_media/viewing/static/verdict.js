@@ -2,8 +2,7 @@
 (function (tm) {
   "use strict";
 
-  const { html, number, plural } = tm.ui;
-  const { Component } = window.htmPreact;
+  const { html, Component, number, plural } = tm.ui;
   const { percent, roundNumbers } = tm.scatter;
   const { estimateTexts, seedText } = tm.configurations;
   const model = tm.model;
