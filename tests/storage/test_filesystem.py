@@ -1,4 +1,5 @@
 import resource
+from pathlib import Path
 
 import fsspec
 import pyarrow.fs
@@ -9,6 +10,7 @@ from tune_media.storage.filesystem import (
     for_small_files,
     is_local,
     read_if_there,
+    save_file,
     write_atomically,
     write_once,
 )
@@ -29,6 +31,23 @@ def test_a_file_that_is_there_is_not_written_again_unless_its_size_differs(tmp_p
     assert file.read_bytes() == b"one"
     write_once(filesystem, str(file), b"whole")  # the file that is there is half of it
     assert file.read_bytes() == b"whole"
+
+
+def test_a_saved_file_is_the_older_one_or_whole_and_a_link_stays_one(tmp_path):
+    (tmp_path / "link.gif").symlink_to("there.gif")
+    for content in (b"one", b"two"):
+        assert save_file(tmp_path / "link.gif", content).read_bytes() == content
+    before = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (10, before[1]))  # a disk that is full after 10 bytes
+    try:
+        with pytest.raises(OSError):
+            save_file(tmp_path / "there.gif", b"x" * 100)
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, before)
+    assert (tmp_path / "there.gif").read_bytes() == b"two" and (tmp_path / "link.gif").is_symlink()
+    assert sorted(file.name for file in tmp_path.iterdir()) == ["link.gif", "there.gif"]
+    save_file(Path("/dev/null"), b"one")
+    assert Path("/dev/null").is_char_device()
 
 
 def test_nothing_is_left_of_a_file_that_cannot_be_renamed(tmp_path):

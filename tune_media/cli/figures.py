@@ -96,6 +96,7 @@ def filmstrip(clip_or_experiment: str, output: str, frames: int, width: int, **c
     """
     from tune_media.viewing.filmstrip import filmstrip as picture_of
     from tune_media.viewing.grid_choice import catalog_of_file, strip_of, strip_of_file
+    from tune_media.viewing.saved_clip import save_medium
 
     path = file_to_write(output, ".png")
     if Path(clip_or_experiment).suffix.lower() in (".mp4", ".webm", ".gif"):
@@ -110,8 +111,7 @@ def filmstrip(clip_or_experiment: str, output: str, frames: int, width: int, **c
         catalog, tiles = _tiles(clip_or_experiment, **choice)
         strips = [strip_of(tile) for tile in tiles]
     picture = picture_of(strips, frames=frames, width=width)
-    path.parent.mkdir(parents=True, exist_ok=True)
-    path.write_bytes(picture.data)
+    save_medium(picture.data, path.name, path)
     facts: dict[str, Any] = {"path": str(path), "width": picture.width, "height": picture.height}
     if is_json():  # else nobody asks for the values, which are read from the episodes' files
         facts["clips"] = list(_shown(catalog, strips, frames, width))

@@ -63,6 +63,15 @@ def write_atomically(filesystem: pyarrow.fs.FileSystem, path: str, content: byte
         raise
 
 
+def save_file(path: Path, content: bytes) -> Path:
+    """Write the file that a user named, and its folder, as a whole: an older one stays until then. A link stays one."""
+    if path.exists() and not path.is_file():  # /dev/stdout
+        path.write_bytes(content)
+    else:
+        _write_here(os.path.realpath(path), content)
+    return path
+
+
 def _write_here(path: str, content: bytes) -> None:
     """Write a file on this machine: pyarrow takes four times as long for a small one."""
     target = _partial_name(path)

@@ -13,9 +13,8 @@ import numpy.typing as npt
 import pyarrow.fs
 
 from tune_media.storage.filesystem import open_file
-from tune_media.values import checks
+from tune_media.values import checks, in_notebook
 from tune_media.values.image import Image
-from tune_media.values.in_notebook import MOST_BYTES, clip_html
 from tune_media.values.number import whole_number
 from tune_media.values.secrets import error_text
 from tune_media.viewing.data_frames import MEDIA_COLUMNS
@@ -68,10 +67,10 @@ class CatalogRow(dict[str, Any]):
         if kind is None:  # no clip and no picture
             return f"<p>{html.escape(told)}</p>"
         try:
-            content = self.read_bytes() if whole_number(self.get("bytes")) <= MOST_BYTES else b""
+            content = self.read_bytes() if whole_number(self.get("bytes")) <= in_notebook.MOST_BYTES else b""
         except OSError as error:
             return f"<p>{html.escape(f'{told}: {error_text(error)}')}</p>"
-        return clip_html(content, told, kind) if content else f"<p>{html.escape(told)}</p>"
+        return in_notebook.clip_html(content, told, kind) if content else f"<p>{html.escape(told)}</p>"
 
     def read_bytes(self) -> bytes:
         """Return the content of the medium's file, for a clip an mp4.

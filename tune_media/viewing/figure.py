@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import contextlib
+import io
 import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from tune_media.storage.filesystem import save_file
 from tune_media.values import score
 from tune_media.values.installing import pip_install
 from tune_media.values.number import counted
@@ -111,8 +113,9 @@ def matplotlib_figure(width: float, height: float, path: Path) -> Iterator[Any]:
     with mpl.rc_context({"font.size": TEXT, "pdf.fonttype": 42}):
         figure = Figure(figsize=(width, height))
         yield figure
-        path.parent.mkdir(parents=True, exist_ok=True)
-        figure.savefig(path, bbox_inches="tight", dpi=200)  # tight: the figure grows, so that no name is cut
+        drawn = io.BytesIO()
+        figure.savefig(drawn, format=path.suffix[1:], bbox_inches="tight", dpi=200)  # tight: it grows to fit all names
+        save_file(path, drawn.getvalue())
 
 
 def _lacking(lines: Sequence[MeanCurve]) -> list[str]:

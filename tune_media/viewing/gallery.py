@@ -19,7 +19,7 @@ from tune_media.experiment import places
 from tune_media.experiment.status import TrialStatus
 from tune_media.experiment.trial_files import Line, TrialFiles
 from tune_media.experiment.trial_folders import LogDirectory, Trials
-from tune_media.storage.filesystem import read_if_there
+from tune_media.storage.filesystem import read_if_there, save_file
 from tune_media.storage.trial_folder import RESULTS
 from tune_media.values import checks, score
 from tune_media.values.problems import remedy
@@ -117,12 +117,12 @@ class Gallery:
             for _ in pool.map(lambda item: self._copy(output, *item), self.files.values()):
                 progress(1)
         for name, content in self.data(steps=steps):
-            _write(output / "data" / f"{name}.js", b'tuneMedia.deliver("%s", %s);\n' % (name.encode(), content))
+            save_file(output / "data" / f"{name}.js", b'tuneMedia.deliver("%s", %s);\n' % (name.encode(), content))
         for name in static_files():
             if name not in _NOT_COPIED:
-                _write(output / "static" / name, (STATIC / name).read_bytes())
+                save_file(output / "static" / name, (STATIC / name).read_bytes())
         content = page("index.html", self.title, "files").encode("utf-8", "replace")
-        return _write(output / "index.html", content)
+        return save_file(output / "index.html", content)
 
     def content(self, trial: TrialFiles, path: str) -> bytes | None:
         """Return the content of a clip; None, and note it, if it cannot be read."""
@@ -139,7 +139,7 @@ class Gallery:
         if target.exists() and target.stat().st_size == line.get("bytes"):
             return
         if (content := self.content(trial, line["path"])) is not None:
-            _write(target, content)
+            save_file(target, content)
             if line.get("kind") == "video":
                 _write_poster(target, content)
 
@@ -235,18 +235,12 @@ def _names_of(line: Line) -> set[str]:
     return {line["key"], line["section"], *line["key"].split("/")}
 
 
-def _write(path: Path, content: bytes) -> Path:
-    path.parent.mkdir(parents=True, exist_ok=True)
-    path.write_bytes(content)
-    return path
-
-
 def _write_poster(clip: Path, content: bytes) -> None:
     from tune_media.encoding.decode import decode_video
     from tune_media.encoding.picture_files import jpeg_from_frame
 
     try:
-        _write(clip.with_name(clip.name + POSTER), jpeg_from_frame(next(iter(decode_video(content)))))
+        save_file(clip.with_name(clip.name + POSTER), jpeg_from_frame(next(iter(decode_video(content)))))
     except Exception as error:  # the clip plays without a poster
         logger.info("tune_media: %s has no poster: %s", clip.name, error_text(error))
 

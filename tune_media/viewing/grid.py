@@ -10,6 +10,7 @@ from pathlib import Path
 import numpy as np
 import numpy.typing as npt
 
+from tune_media.storage.filesystem import save_file
 from tune_media.values.problems import argument, remedy
 from tune_media.viewing.grid_choice import Tile
 from tune_media.viewing.labels import INK, LINE, PALE, PAPER, WINNER, label
@@ -67,8 +68,7 @@ def write_grid(
         encoder.feed(grid.at(number / fps))
         progress(number + 1, total)
     clip = encoder.finish()
-    path.parent.mkdir(parents=True, exist_ok=True)
-    path.write_bytes(clip.data if path.suffix.lower() == ".mp4" else gif_from_video(clip.data, clip.width))
+    save_file(path, clip.data if path.suffix.lower() == ".mp4" else gif_from_video(clip.data, clip.width))
     problems = [player.problem for player in players if player.problem]
     return WrittenGrid(path, [player.tile for player in playing], problems)
 

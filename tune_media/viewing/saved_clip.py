@@ -5,6 +5,7 @@ from __future__ import annotations
 import posixpath
 from pathlib import Path
 
+from tune_media.storage.filesystem import save_file
 from tune_media.values import checks
 from tune_media.values.problems import argument
 
@@ -31,6 +32,4 @@ def save_medium(
     elif width or fps:
         both = argument("save(width=...)") + " and " + argument("save(fps=...)")
         raise ValueError(both + f" are for GIFs; {path.name!r} gets the clip as it is stored.")
-    path.parent.mkdir(parents=True, exist_ok=True)
-    path.write_bytes(content)
-    return path
+    return save_file(path, content)

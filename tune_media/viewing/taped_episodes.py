@@ -21,7 +21,7 @@ from tune_media.replay.recipe import Creator, Recipe
 from tune_media.replay.render_pool import RenderPool
 from tune_media.replay.tape import Tape
 from tune_media.storage import episode_files
-from tune_media.storage.filesystem import open_file, read_if_there
+from tune_media.storage.filesystem import open_file, read_if_there, save_file
 from tune_media.values import score
 from tune_media.values.episode_record import REPLAY, EpisodeRecord
 from tune_media.values.options import VideoOptions
@@ -215,8 +215,7 @@ class ClipFolder:
         """Write the clips of an episode."""
         for view, clip in rendered.clips.items():
             file = self._folder / _safe(rendered.episode.trial.name) / _file_name(rendered.episode.row, view)
-            file.parent.mkdir(parents=True, exist_ok=True)
-            file.write_bytes(clip.data)
+            save_file(file, clip.data)
             self.files[str(file)] = rendered.episode
 
 

@@ -1,4 +1,5 @@
 import os
+import sqlite3
 
 import pytest
 from ray import cloudpickle
@@ -35,13 +36,18 @@ def set_up(uri, **options):
         ("http://no-such-host.invalid:5000", "there is no host named 'no-such-host.invalid'"),
         ("http://127.0.0.1:99999", "[Ii]nvalid"),
         ("postgresql://me:hunter2@127.0.0.1/x", "Install the Python package 'psycopg"),
+        ("sqlite:////proc/x.db", "Pass the address of a server"),
+        ("sqlite:///half_made.db", "If a process was ended while it made this database, .* delete the file if"),
     ],
 )
-def test_a_uri_that_cannot_work_is_an_error_at_setup(uri, message):
+def test_a_uri_that_cannot_work_is_an_error_at_setup(uri, message, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    with sqlite3.connect("half_made.db") as database:
+        database.execute("create table metrics (key text)")
     with pytest.raises(ValueError, match=message) as caught:
         set_up(uri)
     assert str(caught.value).startswith("MLflowMediaLoggerCallback(tracking_uri='")
-    assert any(f". {remedy}" in str(caught.value) for remedy in ("Pass ", "Install "))
+    assert any(f". {remedy}" in str(caught.value) for remedy in ("Pass ", "Install ", "If "))
     assert "hunter2" not in str(caught.value)
 
 

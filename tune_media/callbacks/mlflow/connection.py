@@ -152,6 +152,8 @@ def _ask(tracking_uri: str | None, registry_uri: str | None, experiment_name: st
 
 
 def _message(tracking_uri: str | None, error: Exception) -> str:
+    import mlflow
+
     text = textwrap.shorten(redacted(str(error)), _MAX_CHARACTERS, placeholder="")
     what_to_do = (
         "Pass the address of a server, as in tracking_uri='http://localhost:5000', or of a database, as in "
@@ -159,6 +161,11 @@ def _message(tracking_uri: str | None, error: Exception) -> str:
     )
     if isinstance(error, ImportError):
         what_to_do = f"Install the Python package {error.name!r}, which MLflow needs for this database."
+    elif str(tracking_uri or mlflow.get_tracking_uri()).startswith("sqlite") and "unable to open" not in text:
+        what_to_do = (
+            "If a process was ended while it made this database, or two made it at once, it is half-made: delete the "
+            "file if it has no runs yet, or pass another."
+        )
     elif private_names.status_of(error) in _REFUSED:
         what_to_do = "Pass tracking_token=, or set MLFLOW_TRACKING_USERNAME and MLFLOW_TRACKING_PASSWORD."
     shown = redacted(repr(tracking_uri))
