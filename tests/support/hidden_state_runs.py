@@ -209,7 +209,7 @@ def change_envs(algorithm: Any, change: Callable[[Any, int], None], number: int)
     def of_runner(runner: Any) -> None:
         if hasattr(runner, "foreach_env"):
             runner.foreach_env(lambda env: change(env, number))
-        else:
+        elif runner.env is not None:  # a local env runner beside others has none
             for env in runner.env.unwrapped.envs:
                 change(env, number)
 
