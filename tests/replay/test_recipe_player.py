@@ -1,6 +1,8 @@
 """A tape becomes a clip only if the replay shows the frames that were rendered while its episode ran."""
 
 import json
+import random
+import threading
 import time
 
 import numpy as np
@@ -33,6 +35,7 @@ def taped(kind, how, places, episodes=1):
                 frames[step] = env.render()
                 pictures.add(step, {"": frames[step]})
     recorder.tape.pictures = pictures
+    env.close()
     return recorder.tape, frames
 
 
@@ -118,6 +121,27 @@ def test_frames_of_another_env_are_not_compared_and_those_of_its_recipe_are():
     assert "the env of its recipe does not play it here" in clip.note
 
 
+class StartsAThread(odd_envs.Plain):
+    """Its thread draws numbers, while its frames take a while."""
+
+    def __init__(self, config=None):
+        super().__init__(config)
+        self._is_over = threading.Event()
+        threading.Thread(target=self._draw, daemon=True).start()
+
+    def _draw(self):
+        while not self._is_over.is_set():
+            random.random()
+            time.sleep(0.0005)
+
+    def render(self):
+        time.sleep(0.003)
+        return super().render()
+
+    def close(self):
+        self._is_over.set()
+
+
 def proved(kind, *, episodes=2, is_first=True):
     tape, _ = taped(kind, WHOLE, ALL, episodes)
     return RecipePlayer(Recipe.of(kind, {}).content, None, None).prove(tape, (0, 0), is_first=is_first)
@@ -130,6 +154,7 @@ def proved(kind, *, episodes=2, is_first=True):
         (odd_envs.RenderAges, True, []),
         (odd_envs.RenderDrawsFromGlobal, False, ["random"]),
         (odd_envs.RenderDrawsLater, False, ["numpy.random"]),
+        (StartsAThread, False, None),
     ],
 )
 def test_a_proof_finds_out_whether_frames_age_and_what_they_draw_from(kind, ages, draws):
@@ -138,7 +163,12 @@ def test_a_proof_finds_out_whether_frames_age_and_what_they_draw_from(kind, ages
 
 @pytest.mark.parametrize(
     ("kind", "draws"),
-    [(odd_envs.Plain, []), (odd_envs.RenderDraws, []), (odd_envs.RenderDrawsLater, ["numpy.random"])],
+    [
+        (odd_envs.Plain, []),
+        (odd_envs.RenderDraws, []),
+        (odd_envs.RenderDrawsLater, ["numpy.random"]),
+        (StartsAThread, None),
+    ],
 )
 def test_a_frame_check_finds_out_which_global_generators_frames_draw_from(kind, draws):
     player = RecipePlayer(Recipe.of(kind, {}).content, None, None)

@@ -22,6 +22,39 @@ class Slow(odd_envs.Plain):
         return super().render()
 
 
+class StartsAThread(Slow):
+    """Its thread draws as long as the process lives."""
+
+    drawn: list[float] = []  # noqa: RUF012 - of the process
+
+    def __init__(self, config=None):
+        super().__init__(config)
+        if not StartsAThread.drawn:
+            threading.Thread(target=self._draw, name="loader", daemon=True).start()
+            while not StartsAThread.drawn:
+                time.sleep(0.001)
+
+    def _draw(self):
+        while True:
+            StartsAThread.drawn.append(random.random())
+            time.sleep(0.001)
+
+
+def test_the_numbers_of_a_thread_that_an_env_starts_in_an_env_runner_are_left_alone_and_it_is_said(ray_session):
+    recorder = tm.rllib.record_episodes(sections=("train",))
+    config = small(PPOConfig, LEARN, StartsAThread, evaluation={})({}).callbacks(recorder)
+    with built(config.env_runners(num_env_runners=1)) as algorithm:
+        results = [algorithm.train() for _ in range(3)]
+        (drawn,) = algorithm.env_runner_group.foreach_env_runner(
+            lambda env_runner: list(StartsAThread.drawn), local_env_runner=False
+        )
+    assert len(drawn) > 50
+    assert len(set(drawn)) == len(drawn), "numbers came twice"
+    problems = [problem.text for problem in results[0]["env_runners"]["episodes"]["problems"]]
+    assert len(problems) == 1
+    assert "by render() itself, or by another thread (loader)" in problems[0]
+
+
 @pytest.mark.parametrize("render", ["auto", "direct"])
 def test_the_numbers_of_another_thread_are_left_alone_once_the_frame_check_knows_that_rendering_draws_none(
     ray_session, render

@@ -146,11 +146,16 @@ class Snapshot:
 
 
 class RenderDraws:
-    """Which of the global generators ``render()`` draws from; other threads of the user's may draw from them, too."""
+    """Which of the global generators ``render()`` draws from; other threads of the user's may draw from them, too.
 
-    def __init__(self, names: Iterable[str] | None = None) -> None:
+    ``threads`` are those that were there before the env; by default, all that there are.
+    """
+
+    def __init__(
+        self, names: Iterable[str] | None = None, *, threads: Iterable[threading.Thread] | None = None
+    ) -> None:
         self.names = None if names is None else frozenset(names)  # "random", "numpy.random", "torch"; None: not known
-        self._older = weakref.WeakSet(threading.enumerate())
+        self._older = weakref.WeakSet(threading.enumerate() if threads is None else threads)
 
     def __reduce__(self) -> Any:
         return RenderDraws, (self.names,)
@@ -188,6 +193,11 @@ class RenderGuard:
         self.has_moved = False  # a generator had moved, and rendering did it
         self.moved: set[str] = set()  # the global ones that had moved, whoever did it
         self.others: list[str] = []  # threads of which one, or else rendering, has moved them; which, is not known
+
+    @property
+    def drawn(self) -> set[str] | None:
+        """The global generators that rendering draws from; None: not known, since another thread may draw, too."""
+        return None if self.others else self.moved
 
     def begin_episode(self, *, walks: bool = False) -> None:
         """Look the generators up again: the env has been reset. ``walks``: no one else lets ``EnvGenerators`` walk."""

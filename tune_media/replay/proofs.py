@@ -28,7 +28,7 @@ class Proofs:
     is_later: bool = False  # one was not the first of its env: state that leaks shows only in the second episode
     ages: bool = False
     length: int = 0
-    draws: list[str] = field(default_factory=list)
+    draws: list[str] | None = field(default_factory=list)  # None: not known
     faults: int = 0  # plays that ended without an answer, because the process ended for example
 
     def add(
@@ -46,7 +46,8 @@ class Proofs:
             self.is_later |= tape.number > 0
             self.ages |= facts["ages"]
             self.length = max(self.length, facts["length"])
-            self.draws = sorted({*self.draws, *facts["draws"]})
+            drawn = facts["draws"]
+            self.draws = None if self.draws is None or drawn is None else sorted({*self.draws, *drawn})
             if self.seconds > _SECONDS or (self.count >= NEEDED and self.is_later):
                 return ReplayVerdict(True, ages=self.ages, length=self.length, draws=self.draws)
         return None

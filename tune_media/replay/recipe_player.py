@@ -18,7 +18,7 @@ from tune_media.encoding.stills import SHOWS_NOTHING, reason_of
 from tune_media.recording.pictures import SPARSE, STEPS, Pictures
 from tune_media.recording.rendering import FrameFunction, Renderer, remedy_for
 from tune_media.replay.forks import in_fork, may_fork
-from tune_media.replay.generators import RenderGuard
+from tune_media.replay.generators import RenderDraws, RenderGuard
 from tune_media.replay.player import RenderError, ReplayDiffers, random_step
 from tune_media.replay.recipe import Creator, LoadedRecipe, differences, facts_here
 from tune_media.replay.tape import Tape
@@ -40,6 +40,7 @@ _IS_CONFINED = "a replay may change nothing outside its own folder"
 _OTHER_TASK = "the env was given another task while it ran, before or at step {} (between episodes, that does no harm)"
 _NO_OWN_FRAME = "no frame of it was rendered while it ran, so nothing would show if a clip of its tape is its episode"
 
+_Found = tuple[Pictures, set[str] | None]  # frames, and the global generators that rendering drew from; None: not known
 Tell = Callable[..., None]  # writes an answer: the contents behind it, and its facts
 
 
@@ -57,6 +58,7 @@ class RecipePlayer:
         *,
         is_confined: bool = False,
     ) -> None:
+        self._draws = RenderDraws()  # before the user's modules and envs, which may start threads that draw
         makes_env = named_function(env) if isinstance(env, str) else env
         self._content, self._is_own, self._has_own_frame = recipe, makes_env is not None, frame is not None
         creator = None if makes_env is None else _taking_config(makes_env)
@@ -145,18 +147,18 @@ class RecipePlayer:
                 raise ReplayDiffers("the env draws other pictures in each replay", steps)
         except ReplayDiffers as error:
             raise self._render_error(error, tape) from error
-        return {"ages": ages, "length": steps, "draws": sorted(draws)}
+        return {"ages": ages, "length": steps, "draws": None if draws is None else sorted(draws)}
 
-    def _frames_alone(self, tape: Tape, place: tuple[int, int], places: Collection[int]) -> tuple[Pictures, set[str]]:
+    def _frames_alone(self, tape: Tape, place: tuple[int, int], places: Collection[int]) -> _Found:
         """Play a tape in a separate process: what an env leaves in classes and modules must not reach the next one."""
 
-        def play() -> tuple[Pictures, set[str]]:
+        def play() -> _Found:
             with self._new_env(place) as renderer:
                 return self._frames_at(tape, renderer, places)
 
         return in_fork(play) if may_fork() else play()
 
-    def _frames_at(self, tape: Tape, renderer: Renderer, places: Collection[int]) -> tuple[Pictures, set[str]]:
+    def _frames_at(self, tape: Tape, renderer: Renderer, places: Collection[int]) -> _Found:
         """Do as ``frames_at``, and tell now and then that the env comes back."""
         told = time.monotonic()
 
@@ -166,7 +168,7 @@ class RecipePlayer:
                 told = now
                 self._on_compared(step, len(tape))
 
-        return frames_at(tape, renderer, places, on_step)
+        return frames_at(tape, renderer, places, on_step, self._draws)
 
     def _difference_as_recorded(self, tape: Tape, place: tuple[int, int], places: Collection[int]) -> str | None:
         """Return why an episode may not have looked as it does now: its own frames differ, or are not compared."""
@@ -203,7 +205,7 @@ class RecipePlayer:
 
         ``draws``: the names of the global generators that rendering draws from, or None if not known.
         """
-        guard, shows = RenderGuard(None), False
+        guard, shows = RenderGuard(None, self._draws), False
         with _closing(self._recipe.make()) as env:
             try:
                 observation, _ = env.reset(seed=0)
@@ -217,7 +219,8 @@ class RecipePlayer:
                         shows |= not np.array_equal(guard(lambda: _picture_of(renderer)), first)
             except FrameError as error:
                 return {"problem": f"no clip: {error}", "draws": None}  # as the recording of an episode names it
-        return {"problem": None if shows else f"{SHOWS_NOTHING}: {reason_of(look)}", "draws": sorted(guard.moved)}
+        draws = None if guard.drawn is None else sorted(guard.drawn)
+        return {"problem": None if shows else f"{SHOWS_NOTHING}: {reason_of(look)}", "draws": draws}
 
     @contextlib.contextmanager
     def _new_env(self, place: tuple[int, int], notes: list[str] | None = None) -> Iterator[Renderer]:

@@ -12,7 +12,7 @@ from tune_media.recording.episode_clips import Clips
 from tune_media.recording.overlay_lines import ReplayedLines
 from tune_media.recording.pictures import Pictures
 from tune_media.recording.rendering import Renderer
-from tune_media.replay.generators import RenderGuard
+from tune_media.replay.generators import RenderDraws, RenderGuard
 from tune_media.replay.player import ReplayDiffers, ReplayedStep, recorder_on, replay
 from tune_media.replay.tape import Tape
 from tune_media.steps import StepFacts
@@ -75,19 +75,24 @@ def _reward(tape: Tape, step: ReplayedStep) -> float:
 
 
 def frames_at(
-    tape: Tape, renderer: Renderer, places: Collection[int], on_step: Callable[[int], None] = lambda step: None
-) -> tuple[Pictures, set[str]]:
+    tape: Tape,
+    renderer: Renderer,
+    places: Collection[int],
+    on_step: Callable[[int], None] = lambda step: None,
+    draws: RenderDraws | None = None,
+) -> tuple[Pictures, set[str] | None]:
     """Play a tape, rendering the frames of some steps only. Raises ReplayDiffers.
 
-    Return their checksums, and the global generators that rendering drew from.
+    Return their checksums, and the global generators that rendering drew from, or None if not known: ``draws`` is older
+    than a thread that may draw, too.
     """
-    pictures, shown = Pictures(), _Shown(renderer)
+    pictures, shown = Pictures(), _Shown(renderer, draws)
     for step in replay(renderer.env, tape):
         shown.is_old()
         if step.step in places:
             pictures.add(step.step, shown())
         on_step(step.step)
-    return pictures, shown.guard.moved
+    return pictures, shown.guard.drawn
 
 
 def raise_if_other(tape: Tape, shown: Pictures, places: Collection[int]) -> None:
@@ -101,8 +106,8 @@ def raise_if_other(tape: Tape, shown: Pictures, places: Collection[int]) -> None
 class _Shown:
     """Renders the frames of a step once, however often they are asked for, and moves no random generator."""
 
-    def __init__(self, renderer: Renderer) -> None:
-        self._renderer, self.guard = renderer, RenderGuard(recorder_on(renderer.env).generators)
+    def __init__(self, renderer: Renderer, draws: RenderDraws | None = None) -> None:
+        self._renderer, self.guard = renderer, RenderGuard(recorder_on(renderer.env).generators, draws)
         self._frames: dict[str, Any] | None = None
 
     def is_old(self) -> None:

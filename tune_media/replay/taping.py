@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import functools
 import logging
+import threading
 import time
-from collections.abc import Collection
+from collections.abc import Collection, Iterable
 from typing import Any
 
 from tune_media.recording.episode import AllFrames, OnTape, RunningEpisode, RunningTape
@@ -36,10 +37,10 @@ class Taping:
 
     Once the env is known to repeat its episodes, only single frames are rendered while an episode runs, its *own
     frames*: a clip is made of the tape only if the replay shows the same. One of many episodes is rendered as a whole,
-    to prove that the others would be right, too.
+    to prove that the others would be right, too. ``threads`` are older than the envs; by default, those that there are.
     """
 
-    def __init__(self, recorder: Recorder) -> None:
+    def __init__(self, recorder: Recorder, threads: Iterable[threading.Thread] | None = None) -> None:
         self._recorder, self.plan = recorder, recorder.plan
         # ``direct``: frames are rendered while episodes run; ``replay``: of the tapes; ``auto``: as ``direct``, until
         # it is known whether the env repeats its episodes
@@ -47,7 +48,7 @@ class Taping:
         self.recipe: Recipe | None = None  # how the envs are made, or None if not known, or not needed
         self._tapings: dict[int, TapeRecorder] = {}  # by sub-env
         self._guards: dict[int, tuple[Any, RenderGuard]] = {}  # by sub-env: the env, and what guards its frames
-        self._global_draws = RenderDraws()
+        self._global_draws = RenderDraws(threads=threads)
         self._has_told_others = False  # that another thread may have moved a global generator
         self._frames = self._new_frame_plan()
         self._has_leaderless = any(not selector.local or selector.limit is None for selector in self.plan.selectors)

@@ -80,7 +80,7 @@ class EnvRunnerRecording:
         if isinstance(plan.trigger, RenderBudget):
             ray_names.watch_samples(env_runner, self.recorder.clock.resume)
         self._sub_envs = SubEnvAccess(settings, self._section, self._index, self.recorder)
-        self.replays = EnvRunnerTaping(settings, self._section, self._index, self.recorder)
+        self.replays = EnvRunnerTaping(settings, self._section, self._index, self.recorder, owner.threads)
         self._running: dict[int, _Running] = {}  # by sub-env
         self._counted: dict[int, tuple[RunningEpisode, EnvTap]] = {}  # by sub-env: episodes that need only rewards
         self._unseen_ends = 0  # since the last answer

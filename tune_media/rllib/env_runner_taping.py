@@ -5,7 +5,8 @@ from __future__ import annotations
 import functools
 import logging
 import time
-from collections.abc import Collection
+from collections.abc import Collection, Iterable
+from threading import Thread
 from typing import Any
 
 from typing_extensions import override
@@ -40,8 +41,10 @@ class EnvRunnerTaping(Taping):
     taken half a minute, one episode at a time is rendered to its end, and of the others only their own frames are.
     """
 
-    def __init__(self, settings: RecorderSettings, section: str, env_runner: int, recorder: Recorder) -> None:
-        super().__init__(recorder)
+    def __init__(
+        self, settings: RecorderSettings, section: str, env_runner: int, recorder: Recorder, threads: Iterable[Thread]
+    ) -> None:
+        super().__init__(recorder, threads)
         self._settings, self._section, self._index = settings, section, env_runner
         self._whole: RunningTape | None = None  # of the episode that is rendered to its end, even past the time limit
         self._read_again_at = 0.0  # the verdict, by the monotonic clock

@@ -8,6 +8,7 @@ over all of them, fetches the clips it chose, and puts them into this evaluation
 from __future__ import annotations
 
 import logging
+import threading
 import weakref
 from collections.abc import Callable, Sequence
 from typing import Any
@@ -46,7 +47,8 @@ class EpisodeRecorderCallback(RLlibCallback):
         self._has_warned_of_double = False
         self._asked: Callable[[], Any] = lambda: None  # returns the last env runner asked for; a weak reference
         self._recording_of_asked: EnvRunnerRecording | None = None
-        self.children = child_processes()  # RLlib makes the env runner's envs after this
+        # RLlib makes the env runner's envs after this: they may start processes, and threads that draw
+        self.children, self.threads = child_processes(), threading.enumerate()
 
     def __reduce__(self) -> Any:
         """Copies start empty: they are for other env runners."""
