@@ -274,15 +274,17 @@ def _compare(
     if are_policies or min(runs[n] for n in pair) >= EQUAL_RUNS:
         tells |= found.over == RUNS or found.seeds >= EQUAL_SEEDS
     known = tells & (not found.why)
-    for halves, of_seeds, compared in (
-        (into.alone, apart.variance, 2),
-        (into.together, apart.variance, count),
-        (into.printed, apart.wider, count),
+    has_seeds = found.over != RUNS
+    for compared, intervals in (
+        (2, [(into.alone, apart.variance)]),
+        (count, [(into.together, apart.variance), (into.printed, apart.wider)]),
     ):
-        half = _half(variance, freedom, of_seeds, apart, compared, has_seeds=found.over != RUNS)
-        halves[where, other] = np.where(known, half, np.inf)
+        over = critical(freedom, compared), critical(max(apart.seeds - 1, 1), compared)
+        for halves, of_seeds in intervals:
+            half = _half(variance, of_seeds, apart.residual, over, has_seeds=has_seeds)
+            halves[where, other] = np.where(known, half, np.inf)
     into.lead[where, other] = apart.value
-    into.of_runs[where, other] = np.where(known, critical(freedom, count) * np.sqrt(variance), np.inf)
+    into.of_runs[where, other] = np.where(known, over[0] * np.sqrt(variance), np.inf)
     into.shift[where, other] = 2 / (apart.seeds + 2) if bounds else 0.0
     return found if found.why or np.all(tells) else found._replace(why=FEW_EQUAL)
 
@@ -444,19 +446,17 @@ def _exactly(value: Scores, samples: Sequence[Sample]) -> Scores:
 
 
 def _half(
-    variance: Scores, freedom: Scores, of_seeds: Scores, apart: _OverSeeds, compared: int, *, has_seeds: bool
+    variance: Scores, of_seeds: Scores, residual: Scores, over: tuple[Scores, Scores], *, has_seeds: bool
 ) -> Scores:
-    """Return half of an interval over runs and seeds.
+    """Return half of an interval over runs and seeds; ``over`` has Student's t of both.
 
     The halves of both intervals are added as squares (Banerjee's inequality); the residual, which is in both, is
     subtracted once. The result is no smaller than either half.
     """
-    over_runs = critical(freedom, compared)
+    one, other = over[0] ** 2 * variance, over[1] ** 2 * of_seeds
     if not has_seeds:  # there is a part over seeds if scores have bounds
-        return np.sqrt(over_runs**2 * variance + critical(max(apart.seeds - 1, 1), compared) ** 2 * of_seeds)
-    over_seeds = critical(apart.seeds - 1, compared)
-    one, other = over_runs**2 * variance, over_seeds**2 * of_seeds
-    both = one + other - np.minimum(over_runs, over_seeds) ** 2 * apart.residual
+        return np.sqrt(one + other)
+    both = one + other - np.minimum(*over) ** 2 * residual
     return np.sqrt(np.maximum(both, np.maximum(one, other)))
 
 
@@ -476,7 +476,8 @@ def _own_interval(sample: Sample, bounds: tuple[float, float] | None, *, are_pol
         return nothing
     variance, freedom = sample.between_runs
     of_seeds = apart.wider if bounds else apart.variance
-    half = _half(variance / sample.runs, freedom, of_seeds, apart, 2, has_seeds=has_seeds)
+    over = critical(freedom), critical(max(apart.seeds - 1, 1))
+    half = _half(variance / sample.runs, of_seeds, apart.residual, over, has_seeds=has_seeds)
     half = np.where(np.isfinite(half), half, np.nan)
     low, high = bounds or (-np.inf, np.inf)
     centre = (mean * apart.seeds + low + high) / (apart.seeds + 2) if bounds else mean
