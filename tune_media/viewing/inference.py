@@ -6,11 +6,12 @@ The highest score is the best. Everything is computed for many sweeps at once, s
 
 from __future__ import annotations
 
+import itertools
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -74,9 +75,11 @@ class Sample:
         """The largest number of the table, whatever its sign, of shape (sweeps,)."""
         return np.asarray(np.nanmax(np.abs(self.table), (-2, -1)))
 
-    def of_sweeps(self, where: npt.NDArray[np.bool_]) -> Sample:
-        """Return the sample in some of the sweeps."""
-        return self if where.all() else replace(self, table=self.table[where])
+    @property
+    def form(self) -> tuple[Any, ...]:
+        """Equal for samples that are computed together: all but the scores."""
+        there, copies = np.isfinite(self.table), b"" if self.copies is None else self.copies.tobytes()
+        return self.table.shape, self.has_seeds, self.episodes, there.all(0).tobytes(), there.any(0).tobytes(), copies
 
     @cached_property
     def between_runs(self) -> _Spread:
@@ -223,16 +226,20 @@ def _inferred(samples: Sequence[Sample], bounds: tuple[float, float] | None, bes
     top = mean.max(-1, keepdims=True)
     best = np.asarray((mean >= top - _NOISE * np.abs(top)).argmax(-1))  # of equal ones the first
     best = best if best_one is None else np.full_like(best, best_one)
-    ends = np.stack([_own_interval(sample, bounds, are_policies=are_policies) for sample in samples], -1)
+    forms: dict[Any, list[int]] = {}
+    for number, sample in enumerate(samples):
+        forms.setdefault(sample.form, []).append(number)
+    ends = np.empty((2, *mean.shape))
+    for numbers in forms.values():
+        own = _own_interval(_joined([samples[n] for n in numbers]), bounds, are_policies=are_policies)
+        ends[:, :, numbers] = own.reshape(2, len(numbers), -1).transpose(0, 2, 1)
     if not are_policies:  # two or three equal runs tell nothing
         ends[:, (ends[0] == ends[1]) & (np.array(counts) < EQUAL_RUNS)] = np.nan
     arrays = _Arrays(*(np.zeros(mean.shape) for _ in range(6)))
-    pairs = {
-        (first, other): _compare(samples, counts, spreads, bounds, best == first, (first, other), arrays)
-        for first in np.unique(best).tolist()
-        for other in range(len(samples))
-        if other != first
-    }
+    pairs: dict[tuple[int, int], Pair] = {}
+    for first, numbers in itertools.product(np.unique(best).tolist(), forms.values()):
+        if others := [number for number in numbers if number != first]:
+            pairs |= _compare(samples, counts, spreads, bounds, best == first, first, others, arrays)
     lead, alone, together, printed, of_runs, shift = arrays
     is_best = np.arange(mean.shape[1]) == best[:, None]
     is_clear = np.all((lead > alone) | is_best, -1)
@@ -253,40 +260,51 @@ class _Arrays(NamedTuple):
     shift: Scores
 
 
+def _joined(samples: Sequence[Sample]) -> Sample:
+    """Return samples of one form as one, with the sweeps of each after those of the one before."""
+    return samples[0] if len(samples) == 1 else replace(samples[0], table=np.concatenate([s.table for s in samples]))
+
+
 def _compare(
     samples: Sequence[Sample],
     runs: Sequence[int],
     spreads: Sequence[_Spread],
     bounds: tuple[float, float] | None,
     where: npt.NDArray[np.bool_],
-    pair: tuple[int, int],
+    best: int,
+    others: Sequence[int],
     into: _Arrays,
-) -> Pair:
-    """Fill in what is known of a best one and another in some sweeps, and return what they are compared on."""
-    other, count = pair[1], len(samples)
-    are_policies = max(runs) == 1
-    first, second = (samples[n].of_sweeps(where) for n in pair)
+) -> dict[tuple[int, int], Pair]:
+    """Fill in what is known of a best one and others of one form in some sweeps; return what they are compared on."""
+    count, are_policies = len(samples), max(runs) == 1
+    sides = [[best] * len(others), others]
+    first, second = (_joined([replace(samples[n], table=samples[n].table[where]) for n in side]) for side in sides)
     apart, found = _apart(first, second, bounds, are_policies=are_policies)
-    own = [_Spread(*(part[where] for part in spreads[n])) for n in pair]
-    freedom = _freedom(own, [runs[n] for n in pair], sum(runs) - count)
+    own = [_Spread(*(np.concatenate([spreads[n][part][where] for n in side]) for part in (0, 1))) for side in sides]
+    freedom = _freedom(own, [runs[best], runs[others[0]]], sum(runs) - count)
     variance = own[0].variance + own[1].variance
     tells = variance + apart.variance > 0
-    if are_policies or min(runs[n] for n in pair) >= EQUAL_RUNS:
+    if are_policies or min(runs[best], runs[others[0]]) >= EQUAL_RUNS:
         tells |= found.over == RUNS or found.seeds >= EQUAL_SEEDS
-    known = tells & (not found.why)
-    has_seeds = found.over != RUNS
+    known, place = tells & (not found.why), np.ix_(np.flatnonzero(where), np.array(others))
+
+    def fill(array: Scores, values: Scores) -> None:
+        array[place] = values.reshape(len(others), -1).T
+
     for compared, intervals in (
         (2, [(into.alone, apart.variance)]),
         (count, [(into.together, apart.variance), (into.printed, apart.wider)]),
     ):
         over = critical(freedom, compared), critical(max(apart.seeds - 1, 1), compared)
         for halves, of_seeds in intervals:
-            half = _half(variance, of_seeds, apart.residual, over, has_seeds=has_seeds)
-            halves[where, other] = np.where(known, half, np.inf)
-    into.lead[where, other] = apart.value
-    into.of_runs[where, other] = np.where(known, over[0] * np.sqrt(variance), np.inf)
-    into.shift[where, other] = 2 / (apart.seeds + 2) if bounds else 0.0
-    return found if found.why or np.all(tells) else found._replace(why=FEW_EQUAL)
+            half = _half(variance, of_seeds, apart.residual, over, has_seeds=found.over != RUNS)
+            fill(halves, np.where(known, half, np.inf))
+    fill(into.lead, apart.value)
+    fill(into.of_runs, np.where(known, over[0] * np.sqrt(variance), np.inf))
+    into.shift[place] = 2 / (apart.seeds + 2) if bounds else 0.0
+    equal = found if found.why else found._replace(why=FEW_EQUAL)
+    each = zip(others, tells.reshape(len(others), -1), strict=True)
+    return {(best, n): found if own.all() else equal for n, own in each}
 
 
 def estimate(
