@@ -284,8 +284,8 @@ def importances_of(
         None if has_failed or not is_judged else score
         for score, has_failed, is_judged in zip(scores, failed, are_judged, strict=True)
     ]
-    count = len(scored_configurations(params, counting))
-    return importances(params, counting) if count >= FEWEST else [], count
+    scored = scored_configurations(params, counting)
+    return importances(params, counting, scored) if len(scored) >= FEWEST else [], len(scored)
 
 
 def importance_frame(shares: Sequence[Importance], count: int) -> pd.DataFrame:

@@ -39,6 +39,7 @@ _TOGETHER = 0.25  # of the variance of one hyperparameter that another one expla
 _NOTHING = 1e-10  # of the variance
 
 Values = npt.NDArray[np.float64]
+Scored = list[tuple[Mapping[str, Any], float]]
 
 
 @dataclass(frozen=True)
@@ -68,13 +69,15 @@ def by_importance(
     return sorted(names, key=lambda name: (is_seed(name), -shares.get(name, 0)))
 
 
-def importances(params: Sequence[Mapping[str, Any]], scores: Sequence[float | None]) -> list[Importance]:
+def importances(
+    params: Sequence[Mapping[str, Any]], scores: Sequence[float | None], scored: Scored | None = None
+) -> list[Importance]:
     """Return the importance of each hyperparameter that differs but for training seeds, the largest share first.
 
     Below 20 configurations with a score, they are good for an order only, and below eight trials with a score there are
-    none.
+    none. ``scored`` are the ``scored_configurations``, if they are known.
     """
-    scored = scored_configurations(params, scores)
+    scored = scored_configurations(params, scores) if scored is None else scored
     if len(scored) >= FEWEST:
         shares = _shares_together([own for own, _ in scored], [mean for _, mean in scored])
     else:
@@ -88,11 +91,9 @@ def importances(params: Sequence[Mapping[str, Any]], scores: Sequence[float | No
     return sorted(rows, key=lambda one: (-one.matters, -one.share if one.share == one.share else 1.0))
 
 
-def scored_configurations(
-    params: Sequence[Mapping[str, Any]], scores: Sequence[float | None]
-) -> list[tuple[Mapping[str, Any], float]]:
+def scored_configurations(params: Sequence[Mapping[str, Any]], scores: Sequence[float | None]) -> Scored:
     """Return the hyperparameters and the mean score of each configuration that has a score."""
-    scored = []
+    scored: Scored = []
     for configuration in configurations(params):
         numbers = [score for number in configuration.trials if (score := scores[number]) is not None]
         scored += [(configuration.params, float(np.mean(numbers)))] if numbers and not configuration.is_unknown else []

@@ -156,30 +156,30 @@ def _of_loop(trial: TrialFiles) -> _Reports:
 def _of_lines(trial: TrialFiles) -> _Reports:
     """Return the episodes of the newest report; if its file is not there yet, those of the one before it."""
     found: dict[_Place, _Report] = {}
-    reports: dict[_Place, dict[float, list[Mapping[str, Any]]]] = defaultdict(lambda: defaultdict(list))  # by step
-    for line in trial.report_lines:
-        if not line.get("rolled_back"):
-            reports[str(line.get("section")), str(line.get("key"))][as_number(line.get("step"))].append(line)
+    reports: dict[_Place, dict[float, list[int]]] = defaultdict(lambda: defaultdict(list))  # their numbers, by step
+    steps = [math.nan if math.isnan(step) else step for step in trial.reports.step.tolist()]  # one nan, not several
+    for number in np.flatnonzero(~trial.reports.rolled_back).tolist():
+        reports[trial.reports.section[number], trial.reports.key[number]][steps[number]].append(number)
     for (section, _), by_step in reports.items():
         for step in sorted(by_step, reverse=True)[:2]:
+            paths = [line["path"] for line in trial.reports.lines(by_step[step])]
             of_recorder: dict[str, _Episodes] = defaultdict(list)
-            for row in _rows(trial, by_step[step]):
+            for row in _rows(trial, paths):
                 if row["section"] == section and not row["late"]:
                     of_recorder[str(row["recorder"])].append(row)
             for recorder, rows in of_recorder.items():
-                copies = TapeEnds(trial).copies([line["path"] for line in by_step[step]], rows)
-                found[section, recorder] = _Report(step, rows, copies)
+                found[section, recorder] = _Report(step, rows, TapeEnds(trial).copies(paths, rows))
             if of_recorder:
                 break
     return found
 
 
-def _rows(trial: TrialFiles, lines: Sequence[Mapping[str, Any]]) -> Iterator[Mapping[str, Any]]:
-    for line in lines:
+def _rows(trial: TrialFiles, reports: Sequence[str]) -> Iterator[Mapping[str, Any]]:
+    for report in reports:
         try:
-            yield from trial.episodes(line["path"], _COLUMNS).to_pylist()
+            yield from trial.episodes(report, _COLUMNS).to_pylist()
         except Exception as error:  # of one file: it is gone, or broken
-            path = posixpath.join(trial.media_path, parquet_name(line["path"]))
+            path = posixpath.join(trial.media_path, parquet_name(report))
             warn_passed_over(path, f"cannot read the episodes: {error_text(error)}")
 
 
