@@ -282,8 +282,9 @@ class Trials:
                 is_first = not self._first_read.is_over
                 try:
                     self._refresh()
-                    if is_first:  # the metrics were read with the trials
+                    if is_first:  # the metrics were read with the trials: all that a verdict needs but the episodes
                         self._mark_abandoned(list(self._trials.values()))
+                        self._known_statuses = self._statuses_of([self._trials[name] for name in sorted(self._trials)])
                         self._metrics_at = time.monotonic()
                 finally:
                     self._first_read.end()
@@ -322,8 +323,11 @@ class Trials:
     def statuses_of(self, trials: Sequence[TrialFiles]) -> list[TrialStatus]:
         """Return the statuses of some trials in Tune's last snapshot."""
         with self._lock:
-            self._known_statuses = [trial.status for trial in trials]
+            self._known_statuses = self._statuses_of(trials)
             return self._known_statuses
+
+    def _statuses_of(self, trials: Sequence[TrialFiles]) -> list[TrialStatus]:
+        return in_parallel(lambda trial: trial.status, trials)  # of those that failed, the error is read
 
     def pending(self) -> int:
         """Return how many trials Tune's last snapshots name that have no folder yet."""

@@ -16,7 +16,7 @@ from tune_media.experiment.trial_files import TrialFiles
 from tune_media.values import rates
 from tune_media.viewing.comparison import Curve, curve_of, last_scores, ranked_runs
 from tune_media.viewing.configurations import Configuration
-from tune_media.viewing.inference import Estimate, Scores, estimate
+from tune_media.viewing.inference import Estimate, Scores, estimate, estimates
 from tune_media.viewing.statistics import interquartile
 
 _MAX_POINTS = 200_000  # of all trials together
@@ -177,7 +177,7 @@ def _mean_curve(
         totals = [max(1, min(rates.total_of(*ends) for ends in table)) for table in tables.T.tolist()]
         means = [estimate(row, (0.0, 1.0), total) for row, total in zip(tables[0].T, totals, strict=True)]
     else:
-        means = [interquartile(scores) if iqm else estimate(scores) for scores in tables[0].T]
+        means = [interquartile(scores) for scores in tables[0].T] if iqm else estimates(tables[0].T)
     return MeanCurve(configuration, runs, steps.tolist(), means, max(own[-1] for own, _ in columns[0]))
 
 

@@ -146,12 +146,14 @@ class Gallery:
     def data(self, *, steps: bool, posters: str = POSTER) -> Iterator[tuple[str, bytes]]:
         """Yield the data that the page reads, as JSON, each with its name."""
         metrics = [trial.last_metrics for trial in self.trials]
-        first = first_payload(self.trials, self.title, metrics, self.lines_of, statuses=self.statuses)
+        returns = score.ranking_returns(metrics)
+        ranking = configurations_payload(self.trials, self.statuses, returns[0]) if returns else None
+        shown = partial(first_payload, self.trials, self.title, metrics, self.lines_of)
+        first = shown(statuses=self.statuses, ranking=ranking)
         for name, content in (("first", first), ("index", index_payload(self.trials, self.title, self.lines_of))):
             yield name, json_content(_published(content) | {"posters": posters})
         yield "metrics", json_content(metrics_payload(self.trials, metrics, self.statuses))
         curves = Curves()
-        returns = score.ranking_returns(metrics)
         of_returns = {
             name: curves.of(self.trials, name)
             | {"bands": curves.bands(self.trials, self.statuses, name)}

@@ -333,6 +333,17 @@ def estimate(
     return Estimate(float(np.mean(scores)), low, high)
 
 
+def estimates(scores: Scores, bounds: tuple[float, float] | None = None, episodes: int = 1) -> list[Estimate]:
+    """Return ``estimate`` of the scores of runs at several times, of shape (times, runs).
+
+    >>> [one.value for one in estimates(np.array([[1.0, 2.0, 3.0], [4.0, 4.0, 4.0]]))]
+    [2.0, 4.0]
+    """
+    with np.errstate(over="ignore", invalid="ignore"):
+        low, high = _own_interval(Sample(scores[..., None], episodes=episodes), bounds).tolist()
+    return [Estimate(*ends) for ends in zip(scores.mean(-1).tolist(), low, high, strict=True)]
+
+
 def critical(freedom: npt.ArrayLike, compared: int = 2) -> Scores:
     """Return Student's t of a 95 % interval; of more than two that are compared, with Sidak's level for all pairs."""
     from scipy import special

@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 import gzip
+import json
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Any
 
+from tune_media.experiment.status import TrialStatus
+from tune_media.experiment.trial_files import TrialFiles
 from tune_media.experiment.trial_folders import Trials
+from tune_media.values import score
 from tune_media.viewing import payload
 from tune_media.viewing.curves import Curves
 
@@ -52,7 +56,10 @@ class TrialPages:
         metrics = [trial.last_metrics for trial in trials] if is_read else self._trials.metrics_of(trials)
         version = [(trial.name, trial.state, trial.results_version) for trial in trials], statuses
         more = self._more | ({"reading": reading} if reading else {})
-        first = partial(payload.first_payload, trials, self._title, metrics, statuses=statuses, is_judged=not reading)
+        returns, ranking = score.ranking_returns(metrics), None
+        if returns and not reading:
+            ranking = json.loads(self._ranking(trials, statuses, returns[0], "", 1).content)
+        first = partial(payload.first_payload, trials, self._title, metrics, statuses=statuses, ranking=ranking)
         return self._page("first", (version, reading), lambda: more | first())
 
     def index(self) -> Page:
@@ -83,9 +90,15 @@ class TrialPages:
         """Return the configurations and their scores over their runs, see ``configurations_payload``."""
         trials = self._trials.all()
         self._trials.metrics_of(trials)
-        statuses = self._trials.statuses_of(trials)
-        version = metric, section, sign, statuses, [(t.name, t.state, t.results_version) for t in trials]
-        make = partial(payload.configurations_payload, trials, statuses, metric, section, sign=sign)
+        return self._ranking(trials, self._trials.statuses_of(trials), metric, section, sign)
+
+    def _ranking(
+        self, trials: Sequence[TrialFiles], statuses: Sequence[TrialStatus], metric: str, section: str, sign: int
+    ) -> Page:
+        """Return the page of the configurations; the first view has it inside, so that they are judged once."""
+        known = [*statuses] if any(status.word for status in statuses) else []
+        version = metric, section, sign, known, [(t.name, t.state, t.results_version) for t in trials]
+        make = partial(payload.configurations_payload, trials, known, metric, section, sign=sign)
         return self._page("configurations", version, make)
 
     def _page(self, name: str, version: Any, make: Callable[[], Any]) -> Page:

@@ -162,19 +162,18 @@ def first_payload(
     lines_of: Callable[[TrialFiles], Sequence[Line]] = lambda trial: trial.lines,
     *,
     statuses: Sequence[TrialStatus] = (),
-    is_judged: bool = True,
+    ranking: Mapping[str, Any] | None = None,
 ) -> dict[str, Any]:
     """Return as much as the first view shows: of each trial and key the last and the best clip, and the scores.
 
-    It has the form of ``index_payload``, with the metrics that rank the trials added, and the configurations ranked by
-    the first of these; without ``is_judged``, they are not ranked, and the page may come a second earlier.
+    It has the form of ``index_payload``, with the metrics that rank the trials added, and with ``ranking``, which is
+    the ``configurations_payload`` of the first of these.
     """
     returns = score.ranking_returns(metrics)
     scores = [{name: values[name] for name in returns if name in values} for values in metrics]
     first = index_payload(trials, title, lambda trial: shown_lines(lines_of(trial)))
     first["metrics"] = metrics_payload(trials, scores, statuses)
-    if returns and is_judged:
-        ranking = configurations_payload(trials, statuses, returns[0])
+    if ranking is not None:
         first["judged"] = {configurations_key(returns[0], "", 1): ranking}
     return first
 
