@@ -213,21 +213,6 @@ def numbers_of(result: dict[str, Any]) -> dict[str, float]:
     return dict(_numbers(result, ""))
 
 
-def number_named(result: dict[str, Any], name: str) -> float | None:
-    """Return the number that ``numbers_of`` has under a name; None if there is none.
-
-    >>> number_named({"a": {"b/c": 1, "d": True}}, "a/b/c"), number_named({"a": {"d": True}}, "a/d")
-    (1, None)
-    """
-    value = result.get(name)
-    if value is not None and not isinstance(value, dict | bool):
-        return value if isinstance(value, float) or not math.isnan(as_number(value)) else None
-    ends = (end for end, character in enumerate(name) if character == "/")
-    inner = ((result.get(name[:end]), name[end + 1 :]) for end in ends)
-    found = (number_named(values, rest) for values, rest in inner if isinstance(values, dict))
-    return next((number for number in found if number is not None), None)
-
-
 def parsed_results(path: str, lines: Iterable[bytes]) -> Iterator[dict[str, Any]]:
     """Yield the result in each line of a trial's results; of a line that has none an empty one, with a warning.
 

@@ -392,10 +392,8 @@ class TrialFiles:
         self.results_version = self.results_version or NO_FILE
         self._last_metrics = self._last_metrics or {}
 
-    def curves(self, metric: str | None = None) -> dict[str, Any]:
+    def curves(self) -> dict[str, Any]:
         """Return each metric over training: ``{"step": [...], "metrics": {name: [...]}}``, null if it is not finite.
-
-        With ``metric``, only this one is looked for in the results.
 
         Results that were rolled back are left out. An evaluation that RLlib repeats until the next one is one point.
         Beyond 64 MB, every second line is read, or every third, and so on.
@@ -404,7 +402,7 @@ class TrialFiles:
         for result in self._each_result():
             step = results.result_step(result)
             if step and math.isfinite(as_number(step)):
-                rows.append((result.get("training_iteration"), step, finite_numbers(_numbers(result, metric))))
+                rows.append((result.get("training_iteration"), step, finite_numbers(numbers_of(result))))
         counts = results.counting([iteration for iteration, _, _ in rows])
         counted = [row for row, does in zip(rows, counts, strict=True) if does]
         metrics = results.without_repeats([numbers for _, _, numbers in counted])
@@ -497,14 +495,6 @@ def _parted(lines: Iterable[Line], name: str, value: str) -> tuple[list[Line], l
     for line in lines:
         parts[line.get(name) != value].append(line)
     return parts
-
-
-def _numbers(result: Line, metric: str | None) -> dict[str, float]:
-    """Return the numbers of a result, or a metric and those that say whether RLlib has evaluated it anew."""
-    if metric is None:
-        return numbers_of(result)
-    found = {name: results.number_named(result, name) for name in (metric, *results.EVALUATED)}
-    return {name: number for name, number in found.items() if number is not None}
 
 
 def _lines_of(stream: Any) -> Iterator[bytes]:

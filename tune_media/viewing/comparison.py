@@ -217,7 +217,7 @@ def _led(best: Judged, entry: Judged, trials: Sequence[TrialFiles], metric: str 
 
 def curve_of(trial: TrialFiles, metric: str) -> Curve:
     """Return the steps and values of a metric of a trial. Raises OSError."""
-    found = trial.curves(metric)
+    found = trial.curves()
     values = found["metrics"].get(metric, [])
     pairs = [(step, value) for step, value in zip(found["step"], values, strict=False) if value is not None]
     return [step for step, _ in pairs], [value for _, value in pairs]
