@@ -11,6 +11,34 @@ import tune_media as tm
 
 PACKAGE = str(Path(tm.__file__).parent)
 FRAMES = np.zeros((4, 32, 32, 3), np.uint8)
+
+
+class Parallel:
+    possible_agents = ("a", "b")
+
+    def step(self, actions):
+        return {}, {}, {}, {}, {}
+
+
+class OldGym:
+    """An env of a package that Gymnasium has replaced."""
+
+    def reset(self):
+        return np.zeros(2)
+
+    def step(self, action):
+        return np.zeros(2), 0.0, False, {}
+
+
+class OldReset(OldGym, gym.Env):
+    render_mode = "rgb_array"
+
+
+class OldReturns(OldReset):
+    def reset(self, *, seed=None, options=None):
+        return np.zeros(2)
+
+
 MISTAKES = [
     ("tm.rllib.record_episodes(sections=3)", "'evaluation', 'train' or both"),
     ("tm.rllib.record_episodes(keep=3)", "selector's name such as 'best'"),
@@ -68,7 +96,8 @@ MISTAKES = [
     ("tm.Histogram.from_counts(3, 4)", "list of edges"),
     ("tm.Histogram.from_counts([0, 1, 2], [-1, 3])", "finite counts from 0"),
     ("tm.Artifact({'a': 1}, name='x.json')", "json.dumps"),
-    ("tm.Artifact(b'x', name=5)", "must be text"),
+    ("tm.Artifact(b'x', name=5)", "name=...) takes text or None, for example 'buffer.msgpack', got 5"),
+    ("tm.Artifact('no/such/file')", "Artifact(path): 'no/such/file' cannot be read: No such file or directory."),
     ("tm.load('nothing')", "pass the experiment's folder"),
     ("tm.load(None)", "a folder, a URI, a ResultGrid"),
     ("tm.selection.best(by=3)", "by=...) takes text"),
@@ -110,6 +139,29 @@ MISTAKES = [
     ("tm.gym.RecordEpisodes(env, 'ok\\ud800')", "video_folder=...): 'ok\\ud800' holds half of a character"),
     ("tm.load('ok\\ud800')", "load(): 'ok\\ud800' holds half of a character"),
     ("tm.short_trial_names(3)", "trial_dirname_creator=tune_media.short_trial_names). It got 3."),
+    ("tm.load('.', 'x')", "filesystem= takes a filesystem of pyarrow's"),
+    ("tm.evaluate('.', filesystem=3)", "filesystem= takes a filesystem of pyarrow's"),
+    ("tm.Video.from_encoded(b'x')", "from_encoded(encoded) takes a clip of the streaming encoder"),
+    ("tm.Video.from_encoded(tm.Video(FRAMES), note=3)", "from_encoded(note=...) takes text"),
+    ("tm.Video.from_file('no.mp4')", "Video.from_file(path): 'no.mp4' cannot be read"),
+    ("tm.Video(FRAMES).of_episode('e')", "of_episode(episode=...) takes a tune_media.EpisodeRecord"),
+    ("tm.Video(FRAMES, layout=np.ones(2))", "layout must be one of"),
+    ("tm.Image.from_png(tm.Image(FRAMES[0]).data, caption=3)", "from_png(caption=...) takes text"),
+    ("tm.Histogram([1, 2]).quantile(2)", "quantile(share) takes a number from 0 to 1, got 2"),
+    ("tm.Histogram([]).quantile('x')", "quantile(share) takes a number from 0 to 1, got 'x'"),
+    ("tm.rllib.values_of(5)", "values_of(episode) takes an episode as RLlib's hooks get it, got 5"),
+    ("tm.selection.best(name=[])", "Selector(name=...) takes text"),
+    ("tm.selection.where(bool, name=[])", "name=...) takes text"),
+    ("tm.selection.sometimes(0.5, seed=[])", "seed=...) takes a whole number or None, got []"),
+    ("tm.selection.winners(5, [])", "takes several tune_media.EpisodeRecord"),
+    ("tm.steps.running('x', statistics=5)", "statistics=...) takes a sequence of names, got 5"),
+    ("tm.export.to_tensorboard('.', 'out', progress=5)", "progress= takes a function that is called with one argument"),
+    ("tm.export.to_tensorboard('.', 'out', options={})", "options=...) takes tune_media.MediaOptions or None, got {}"),
+    ("tm.gym.RecordEpisodes(Parallel())", "Parallel is a multi-agent env of PettingZoo. Train it with RLlib"),
+    ("tm.gym.RecordEpisodes(OldGym())", "whose step(action) returns five values. One of the old Gym:"),
+    ("tm.gym.RecordEpisodes(OldReset())", "whose reset(seed=..., options=...) returns an observation and an info"),
+    ("tm.gym.RecordEpisodes(OldReturns()).reset()", "returns an observation and an info"),
+    ("tm.gym.RecordEpisodes(OldReturns()).step(0)", "whose step(action) returns five values"),
     ("tm.Histogram([1, 2], bins=10**9)", "at most 100,000 bins"),
     ("tm.Image.heatmap([[1, 2]], scale=10**6)", "a side of more than 16384 pixels"),
     ("tm.load('sweep\\0')", "load() takes a path, and 'sweep\\x00' holds a NUL character"),
@@ -124,7 +176,7 @@ def test_a_mistake_gets_a_message_of_ours(mistake, words, tmp_path, monkeypatch)
     monkeypatch.chdir(tmp_path)
     env = gym.make("CartPole-v1", render_mode="rgb_array")
     with pytest.raises((TypeError, ValueError, OSError, AttributeError)) as caught:
-        eval(mistake, {"tm": tm, "env": env, "np": np, "FRAMES": FRAMES, "PACKAGE": PACKAGE})
+        eval(mistake, {**globals(), "env": env})
     assert words in str(caught.value)
     last = traceback.extract_tb(caught.value.__traceback__)[-1]
     assert last.filename.startswith(PACKAGE)

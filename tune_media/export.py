@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 import pyarrow.fs
 
 from tune_media.ray_compat import check_ray
-from tune_media.values.checks import as_shown
+from tune_media.values.checks import a_function, an_instance, as_shown
 from tune_media.values.options import MediaOptions
 from tune_media.values.problems import argument
 from tune_media.values.secrets import error_text
@@ -101,6 +101,7 @@ def to_tensorboard(
     if folder.is_file():
         is_file = f" takes a folder, and {str(folder)!r} is a file."
         raise FileExistsError(argument("to_tensorboard(output=...)") + is_file)
+    an_instance("tune_media.MediaOptions", MediaOptions).check("to_tensorboard(options=...)", options)
     return _export(path, filesystem, TensorBoardFolder(folder), options or MediaOptions(), progress)
 
 
@@ -114,6 +115,7 @@ def _export(
     from tune_media.callbacks.backend import Context
     from tune_media.callbacks.finished_trial import AlreadyThereError, ExportSummary, FinishedTrial, log_trial
 
+    a_function("a trial's name").check("progress=", progress)
     exported = ExportSummary()
     catalog = load(path, filesystem)
     backend.prepare_export()

@@ -25,6 +25,7 @@ from tune_media.experiment.results import result_time
 from tune_media.storage.bare_clips import KEY, is_clip_name, section_of
 from tune_media.storage.index_lines import MediumLine, read_index
 from tune_media.storage.trial_folder import ERRORS, TrialFolder
+from tune_media.values.checks import local_path
 from tune_media.values.metric_names import LENGTH_NAME, RETURN_NAMES
 from tune_media.values.number import whole_number
 from tune_media.values.secrets import error_text
@@ -89,7 +90,7 @@ class LogWriter(_Base):
     """
 
     def __init__(self, log_dir: str) -> None:
-        self._folder = Path(log_dir).absolute()
+        self._folder = local_path("LogWriter(log_dir)", log_dir).absolute()
         self._folder.mkdir(parents=True, exist_ok=True)
         self._trial = TrialFolder(_LOCAL, str(self._folder))
         self._steps = 0  # of an iteration, in each env; 0: not known

@@ -102,7 +102,7 @@ def best(k: int = 1, by: str = "episode_return", name: str | None = None) -> Sel
     """
     EPISODES.check("best(k)", k)
     a_text(_BY).check("best(by=...)", by)
-    return Selector(name or "best", functools.partial(_top, by=by, highest=True, k=k), k)
+    return Selector("best" if name is None else name, functools.partial(_top, by=by, highest=True, k=k), k)
 
 
 @shows_call
@@ -118,7 +118,7 @@ def worst(k: int = 1, by: str = "episode_return", name: str | None = None) -> Se
     """
     EPISODES.check("worst(k)", k)
     a_text(_BY).check("worst(by=...)", by)
-    return Selector(name or "worst", functools.partial(_top, by=by, highest=False, k=k), k)
+    return Selector("worst" if name is None else name, functools.partial(_top, by=by, highest=False, k=k), k)
 
 
 @shows_call
@@ -131,7 +131,7 @@ def median(by: str = "episode_return", name: str | None = None) -> Selector:
         [3.0]
     """
     a_text(_BY).check("median(by=...)", by)
-    return Selector(name or "median", functools.partial(_middle, by=by), local=False)
+    return Selector("median" if name is None else name, functools.partial(_middle, by=by), local=False)
 
 
 @shows_call
@@ -142,7 +142,7 @@ def first(k: int = 1, name: str | None = None) -> Selector:
     2
     """
     EPISODES.check("first(k)", k)
-    return Selector(name or "first", functools.partial(_slice, part=slice(k)), k)
+    return Selector("first" if name is None else name, functools.partial(_slice, part=slice(k)), k)
 
 
 @shows_call
@@ -153,7 +153,7 @@ def last(k: int = 1, name: str | None = None) -> Selector:
     'last'
     """
     EPISODES.check("last(k)", k)
-    return Selector(name or "last", functools.partial(_slice, part=slice(-k, None)), k)
+    return Selector("last" if name is None else name, functools.partial(_slice, part=slice(-k, None)), k)
 
 
 @shows_call
@@ -177,6 +177,7 @@ def where(predicate: Callable[[EpisodeRecord], bool], name: str, limit: int | No
         >>> timed_out.limit is None
         True
     """
+    a_text("'late'").check("where(predicate, name=...)", name)
     if not name or not callable(predicate):
         raise ValueError("where(predicate, name) needs a callable and a name, which its clips are filed under.")
     a_function("an episode's record").check("where(predicate, ...)", predicate)
@@ -263,6 +264,12 @@ def winners(records: Iterable[EpisodeRecord], selectors: Sequence[Selector]) -> 
         >>> {name: [episode.episode_id for episode in episodes] for name, episodes in chosen.items()}
         {'best': ['b']}
     """
+    if isinstance(records, Iterable):
+        records = list(records)
+    is_known = isinstance(records, list) and all(isinstance(record, EpisodeRecord) for record in records)
+    is_chosen = isinstance(selectors, Iterable) and all(isinstance(selector, Selector) for selector in selectors)
+    if not is_known or not is_chosen:
+        raise TypeError("winners(records, selectors) takes several tune_media.EpisodeRecord and several selectors.")
     ordered = sorted(records, key=lambda record: (record.finished_at, record.id))
     chosen = {selector.name: selector.choose(ordered) for selector in selectors}
     return {name: records for name, records in chosen.items() if records}

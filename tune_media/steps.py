@@ -7,10 +7,11 @@ needs no option for that: ``info["data"]["running"]``, ``info["data"]["final"]``
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Literal, NamedTuple
 
+from tune_media.values.checks import as_shown
 from tune_media.values.episodes import STATISTICS
 
 RUNNING: Literal["running"] = "running"
@@ -74,6 +75,8 @@ class Rule:
     default: Any = None
 
     def __post_init__(self) -> None:
+        if not isinstance(self.statistics, tuple):
+            raise TypeError(f"running(statistics=...) takes a sequence of names, got {as_shown(self.statistics)}.")
         wrong = [name for name in self.statistics if name not in STATISTICS]
         if wrong:
             raise ValueError(f"running(statistics=...) takes any of {', '.join(STATISTICS)}; got {wrong[0]!r}.")
@@ -95,7 +98,9 @@ def running(source: Any, *, statistics: Sequence[str] = STATISTICS, default: Any
     Raises:
         ValueError: An unknown statistic.
     """
-    return Rule(source, RUNNING, (statistics,) if isinstance(statistics, str) else tuple(statistics), default)
+    is_text = isinstance(statistics, str)
+    several = (statistics,) if is_text else tuple(statistics) if isinstance(statistics, Iterable) else statistics
+    return Rule(source, RUNNING, several, default)  # type: ignore[arg-type]  # it refuses what is no tuple
 
 
 def final(source: Any, *, default: Any = None) -> Rule:

@@ -63,6 +63,7 @@ def sometimes(probability: float, seed: int | None = None) -> Trigger:
         True
     """
     between(0, 1).check("sometimes(probability)", probability)
+    a_count("a whole number", -math.inf, or_none=True).check("sometimes(seed=...)", seed)
     return _Sometimes(probability, seed)
 
 

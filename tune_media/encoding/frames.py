@@ -38,9 +38,9 @@ def frames_in_layout(
     frames: Iterable[npt.ArrayLike], layout: str = "THWC", value_range: float = 255
 ) -> Iterator[npt.ArrayLike]:
     """Yield a clip's frames, time first, as ``VideoEncoder.feed`` takes them; ``value_range`` is full brightness."""
-    if layout not in LAYOUTS:
+    if not isinstance(layout, str) or layout not in LAYOUTS:
         raise ValueError(f"layout must be one of {', '.join(LAYOUTS)}, got {layout!r}.")
-    if value_range not in (255, 1):
+    if not isinstance(value_range, (int, float)) or value_range not in (255, 1):
         raise ValueError(f"value_range must be 255 or 1.0, got {value_range!r}.")
     return _converted(frames, layout, value_range)
 

@@ -25,7 +25,7 @@ from tune_media.storage.index_lines import INDEX_PATH
 from tune_media.storage.location import LOCATION_FILE
 from tune_media.storage.log import is_logged
 from tune_media.storage.trial_folder import PARAMS
-from tune_media.values.checks import first_names, local_path
+from tune_media.values.checks import an_instance, first_names, local_path
 from tune_media.values.problems import argument, remedy
 from tune_media.values.secrets import redacted
 
@@ -37,6 +37,10 @@ OTHER_FOLDERS = re.compile(
 )
 """The names of folders that the viewer does not take for an experiment's or a trial's."""
 
+_FILESYSTEM = an_instance(
+    "a filesystem of pyarrow's, for one of fsspec's pyarrow.fs.PyFileSystem(pyarrow.fs.FSSpecHandler(it))",
+    pyarrow.fs.FileSystem,
+)
 _Item = TypeVar("_Item")
 _Info: TypeAlias = "pyarrow.fs.FileInfo | OSError"
 
@@ -231,6 +235,7 @@ def folder_at(path: str | Path, filesystem: pyarrow.fs.FileSystem | None = None)
             "There is no folder ''; " + remedy("pass the experiment's folder, which tuner.fit() prints.")
         )
     if filesystem is not None:
+        _FILESYSTEM.check("filesystem=", filesystem)
         is_here = isinstance(filesystem, pyarrow.fs.LocalFileSystem)  # others know no current folder
         return Folder(filesystem, str(Path(text).absolute()) if is_here else text)
     if "://" in text:

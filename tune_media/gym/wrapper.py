@@ -11,7 +11,7 @@ from typing_extensions import override
 from tune_media.gym.episode_statistics import KEY, Reward
 from tune_media.gym.recording import Recording, RecordingWrapper
 from tune_media.gym.vector_wrapper import RecordVectorEpisodes
-from tune_media.gym.wrapper_arguments import Arguments, check_is_env, takes_arguments
+from tune_media.gym.wrapper_arguments import Arguments, check_is_env, old_api, takes_arguments
 from tune_media.recording.rendering import describe, inside
 
 
@@ -155,7 +155,10 @@ class RecordEpisodes(RecordingWrapper, gym.Wrapper[Any, Any, Any, Any], gym.util
     def reset(self, *, seed: int | None = None, options: dict[str, Any] | None = None) -> tuple[Any, dict[str, Any]]:
         """Reset the env. An episode that was running is unfinished."""
         self._recording.show_last(0)
-        observation, info = self.env.reset(seed=seed, options=options)
+        begun = self.env.reset(seed=seed, options=options)
+        if not isinstance(begun, tuple) or len(begun) != 2:
+            raise old_api(self.env)
+        observation, info = begun
         self._recording.begin_reset()
         self._recording.start(0, seed, observation, info)
         self._has_ended = False
@@ -164,7 +167,10 @@ class RecordEpisodes(RecordingWrapper, gym.Wrapper[Any, Any, Any, Any], gym.util
     @override
     def step(self, action: Any) -> tuple[Any, Any, bool, bool, dict[str, Any]]:
         """Step the env, and record the step."""
-        observation, reward, terminated, truncated, info = self.env.step(action)
+        stepped = self.env.step(action)
+        if len(stepped) != 5:
+            raise old_api(self.env)
+        observation, reward, terminated, truncated, info = stepped
         recording = self._recording
         recording.begin_step()
         if self._has_ended and not (terminated or truncated):

@@ -143,18 +143,46 @@ takes_arguments = _taking(Arguments)
 
 def check_is_env(name: str, env: Any, kind: type) -> None:
     """Raise a TypeError that says how to make an env if a wrapper is given something else than this kind of env."""
+    single = kind.__name__ == "Env"
     if isinstance(env, kind):
+        if single and not _takes_seed(env):
+            raise old_api(env)
         return
+    if hasattr(env, "possible_agents"):
+        raise TypeError(
+            f"{name} takes an env of one agent, and {type(env).__name__} is a multi-agent env of PettingZoo. Train it "
+            "with RLlib, where tune_media.rllib.record_episodes() records it, or wrap it as an env of one agent."
+        )
     if any(base.__name__ == "VecEnv" for base in type(env).__mro__):  # Stable-Baselines3's, which is not imported here
         raise TypeError(
             f"{name} takes an env of Gymnasium's, and {type(env).__name__} is a vector env of Stable-Baselines3. Wrap "
             f"each env inside it: {type(env).__name__}([lambda: tune_media.gym.RecordEpisodes(make_env())] * 4)"
         )
-    single = kind.__name__ == "Env"
+    if single and not isinstance(env, type) and callable(getattr(env, "step", None)):
+        raise old_api(env)
     remedy = "gymnasium.make(...)" if single else "gymnasium.make_vec(..., num_envs=4)"
     if not single and hasattr(env, "step"):
         remedy += "; tune_media.gym.RecordEpisodes takes a single env"
     raise TypeError(f"{name} takes an env, not its id or class, got {checks.as_shown(env)}; make it with {remedy}.")
+
+
+def old_api(env: Any) -> TypeError:
+    """Return the error of an env that is not one of Gymnasium's, or does not do as these do."""
+    return TypeError(
+        f"{rendering.describe(env)} is no env as Gymnasium has them, whose reset(seed=..., options=...) returns an "
+        "observation and an info, and whose step(action) returns five values. One of the old Gym: "
+        "gymnasium.make('GymV21Environment-v0', env=env), with the package shimmy."
+    )
+
+
+def _takes_seed(env: Any) -> bool:
+    try:
+        inspect.signature(env.reset).bind(seed=None, options=None)
+    except TypeError:
+        return False
+    except ValueError:  # written in C
+        return True
+    return True
 
 
 _TAKES = {

@@ -8,6 +8,7 @@ from typing import Any
 from tune_media.recording.series import EpisodeValues
 from tune_media.rllib.stacks import EpisodeFields, fields_of
 from tune_media.steps import FINAL, SERIES, Named, Rule
+from tune_media.values.checks import as_shown
 
 _KEY = "tune_media"
 
@@ -31,6 +32,8 @@ def values_of(episode: Any) -> dict[str, Any]:
         >>> values_of(episode)
         {'shots': 3}
     """
+    if not hasattr(episode, "custom_data") and not hasattr(episode, "user_data"):
+        raise TypeError(f"values_of(episode) takes an episode as RLlib's hooks get it, got {as_shown(episode)}.")
     values: dict[str, Any] = fields_of(episode).free.setdefault(_KEY, {})
     return values
 

@@ -10,8 +10,7 @@ from typing import Any, ClassVar
 
 from typing_extensions import override
 
-from tune_media.values.checks import as_shown, local_path
-from tune_media.values.foreign import of_type
+from tune_media.values.checks import a_text, as_shown, file_content
 from tune_media.values.medium import Medium, new_id
 
 
@@ -39,6 +38,7 @@ class Artifact(Medium):
     id: str
 
     def __init__(self, source: bytes | str | Path, name: str | None = None) -> None:
+        a_text("'buffer.msgpack'", or_none=True).check("Artifact(name=...)", name)
         if isinstance(source, bytes):
             if not name:
                 raise ValueError("Artifact(bytes) needs a name, for example Artifact(data, name='buffer.msgpack').")
@@ -49,9 +49,7 @@ class Artifact(Medium):
                 "for example with json.dumps(...).encode() or pickle.dumps(...)."
             )
         else:
-            data, name = local_path("Artifact(path)", source).read_bytes(), name or Path(source).name
-        if not isinstance(name, str):
-            raise ValueError(f"Artifact(name=...) must be text, got {of_type(name)}.")
+            data, name = file_content("Artifact(path)", source), name or Path(source).name
         self._set(data=data, name=name, id=new_id())
 
     @property

@@ -250,6 +250,16 @@ def local_path(argument: str, path: Any) -> Path:
         return Path(path)
 
 
+def file_content(argument: str, path: Any) -> bytes:
+    """Return the content of a file that a user names. Raises TypeError, ValueError, or OSError that names both."""
+    place = local_path(argument, path)
+    try:
+        return place.read_bytes()
+    except OSError as error:
+        why = f": {str(place)!r} cannot be read: {error.strerror or type(error).__name__}."
+        raise type(error)(problems.argument(argument) + why) from error
+
+
 def number_range(argument: str, value: Any) -> tuple[float, float] | None:
     """Return the first and the last number of a range; a single number is both. Raises TypeError or ValueError.
 

@@ -12,7 +12,7 @@ import numpy as np
 import numpy.typing as npt
 from typing_extensions import override
 
-from tune_media.values.checks import as_shown
+from tune_media.values.checks import as_shown, between
 from tune_media.values.medium import Medium, new_id
 from tune_media.values.strict_json import json_bytes
 
@@ -148,6 +148,7 @@ class Histogram(Medium):
         >>> Histogram([1.0, 2.0, 3.0], bins=2).quantile(0.5)
         2.25
         """
+        between(0, 1).check("quantile(share)", share)
         if not self.count:
             return math.nan
         heights = np.concatenate([[0.0], np.cumsum(self.counts)])

@@ -73,6 +73,7 @@ class Image(Medium):
             raise ValueError(f"Image.from_png takes the bytes of a PNG file, got {as_shown(data)}.")
         image = cls.__new__(cls)
         width, height = struct.unpack(">II", data[16:24])
+        a_text("'the start'", or_none=True).check("Image.from_png(caption=...)", caption)
         image._fill(data, width, height, caption)
         return image
 

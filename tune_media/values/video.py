@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 import numpy.typing as npt
 from typing_extensions import override
 
-from tune_media.values.checks import a_text, an_instance, as_shown, check_each, local_path
+from tune_media.values.checks import a_text, an_instance, as_shown, check_each, file_content
 from tune_media.values.episode_record import EpisodeRecord
 from tune_media.values.in_notebook import clip_html
 from tune_media.values.medium import Medium, joined, new_id
@@ -25,6 +25,8 @@ _TAKES = {
     "episode": an_instance("a tune_media.EpisodeRecord", EpisodeRecord),
     "note": a_text("'cut short'", or_none=True),
 }
+_OF_A_CLIP = {name: _TAKES[name] for name in ("episode", "note")} | {"id": a_text("'5c1e'", or_none=True)}
+_FACTS = ("data", "width", "height", "frames", "fps", "frame_stride", "compared", "recipe_hash")
 
 
 @dataclass(frozen=True, init=False, repr=False, eq=False)
@@ -91,7 +93,7 @@ class Video(Medium):
                 f"Video takes frames: a THWC uint8 array, or HWC arrays one by one; got {as_shown(frames)}."
             )
         shape = getattr(frames, "shape", ())
-        if layout == "THWC" and len(shape) == 3:
+        if len(shape) == 3 and isinstance(layout, str) and layout == "THWC":
             raise ValueError(
                 f"Video takes the frames of a clip, four axes (THWC), got shape {tuple(shape)}. For a single picture, "
                 "use tune_media.Image; for grey frames (time, height, width), pass layout='THW'."
@@ -115,7 +117,14 @@ class Video(Medium):
         note: str | None = None,
         id: str | None = None,
     ) -> Video:
-        """Wrap a clip that the streaming encoder finished."""
+        """Wrap a clip that the streaming encoder finished. Raises TypeError."""
+        if any(not hasattr(encoded, name) for name in _FACTS):
+            told = "takes a clip of the streaming encoder; Video.from_file takes a finished mp4, got"
+            raise TypeError(f"Video.from_encoded(encoded) {told} {as_shown(encoded)}.")
+        if not (
+            isinstance(episode, EpisodeRecord | None) and isinstance(note, str | None) and isinstance(id, str | None)
+        ):
+            check_each("Video.from_encoded", {"episode": episode, "note": note, "id": id}, _OF_A_CLIP)
         video = cls.__new__(cls)
         video._fill(encoded, episode=episode, note=note or encoded.note, id=id or new_id())
         return video
@@ -133,7 +142,7 @@ class Video(Medium):
         """
         from tune_media.encoding.decode import probe_video
 
-        data = local_path("Video.from_file(path)", path).read_bytes()
+        data = file_content("Video.from_file(path)", path)
         if data[4:8] != b"ftyp":
             raise ValueError(f"{str(path)!r} is no mp4, or no video at all; read its frames and make a Video of them.")
         if not is_whole_mp4(data):
@@ -142,6 +151,8 @@ class Video(Medium):
 
     def of_episode(self, episode: EpisodeRecord, note: str | None = None) -> Video:
         """Return the same clip, with the same id, another record of its episode, and another note before its own."""
+        if not (isinstance(episode, EpisodeRecord | None) and isinstance(note, str | None)):
+            check_each("Video.of_episode", {"episode": episode, "note": note, "id": None}, _OF_A_CLIP)
         video = Video.__new__(Video)
         video._fill(self, episode=episode, note=joined(note, self.note), id=self.id)
         return video
@@ -165,8 +176,7 @@ class Video(Medium):
         return fields | (self.episode.facts() if self.episode else {})
 
     def _fill(self, encoded: EncodedVideo | Video, **others: Any) -> None:
-        names = ("data", "width", "height", "frames", "fps", "frame_stride", "compared", "recipe_hash")
-        self._set(**{name: getattr(encoded, name) for name in names}, **others)
+        self._set(**{name: getattr(encoded, name) for name in _FACTS}, **others)
 
     def _repr_html_(self) -> str:
         summary = f"return {self.episode.episode_return:g}, " if self.episode else ""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import html
+import operator
 import posixpath
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from functools import cached_property, partial
@@ -74,11 +75,13 @@ class Catalog(Sequence[CatalogRow]):
     def __getitem__(self, index: int | slice) -> CatalogRow | list[CatalogRow]:
         if isinstance(index, slice):
             return [self[place] for place in range(*index.indices(len(self)))]
-        if not hasattr(index, "__index__"):
+        try:
+            index = operator.index(index)
+        except TypeError:
             raise TypeError(
                 f"a catalog takes the number of a row, got {checks.as_shown(index)}; rows are found with a loop, such "
                 "as [row for row in catalog if row['key'] == 'episodes/best']"
-            )
+            ) from None
         place = index + len(self) if index < 0 else index
         if not 0 <= place < len(self):
             raise IndexError(f"the catalog has {len(self)} rows; there is no row {index}")
@@ -133,8 +136,15 @@ class Catalog(Sequence[CatalogRow]):
         return Catalog(self._folders, self.trials, chosen, self)
 
     def of_trials(self, names: Collection[str]) -> Catalog:
-        """Return the catalog of the trials with these names; the others are left out of everything."""
-        numbers = [number for number, trial in enumerate(self.trials) if trial.name in names]
+        """Return the catalog of the trials with these names, or the only ones with such parts of a name.
+
+        The others are left out of everything.
+
+        Raises:
+            ValueError: No trial has such a name, or several have it as a part.
+        """
+        wanted = set(names_of_trials(self, _texts("names", names, "of_trials", "'trial_1'")))
+        numbers = [number for number, trial in enumerate(self.trials) if trial.name in wanted]
         trials, chosen = [self.trials[number] for number in numbers], [self._chosen[number] for number in numbers]
         return Catalog(self._folders, trials, chosen, self)
 
@@ -217,6 +227,7 @@ class Catalog(Sequence[CatalogRow]):
             ValueError: ``mode`` is something else, or no row has such a number.
         """
         checks.one_of("max", "min").check("best(mode=...)", mode)
+        checks.a_text("'episode_return'", or_none=True).check("best(by=...)", by)
         sign = 1 if mode == "max" else -1
         if by is None:
             order = [self.trials.index(trial) for trial in self.winner_first(sign)]
@@ -318,6 +329,7 @@ class Catalog(Sequence[CatalogRow]):
         checks.one_of("max", "min").check("compare(mode=...)", mode)
         names = None if by is None else _texts("by", by, "compare", "'lr'")
         checks.a_text("'env'", or_none=True).check("compare(task=...)", task)
+        checks.a_text("'success_rate'", or_none=True).check("compare(metric=...)", metric)
         asked = None if names is None else tuple(names), metric, mode, task
         if asked not in self._rankings:
             self._read_of_all(lambda trial: trial.config)
@@ -330,6 +342,7 @@ class Catalog(Sequence[CatalogRow]):
 
     def _scores_by(self, metric: str | None) -> tuple[str | None, Sequence[float | None]]:
         """Return the whole name of a metric and its value of each trial; of None the scores."""
+        checks.a_text("'success_rate'", or_none=True).check("compare(metric=...)", metric)
         if metric is None:
             return self.scores.metric, self.scores.values
         metric = comparison.metric_named(self.trials, metric)
@@ -403,6 +416,7 @@ class Catalog(Sequence[CatalogRow]):
         """
         from tune_media.viewing.taped_episodes import by_id
 
+        checks.a_text("'5c1e'").check("episode(id)", id)
         return by_id(self.taped_episodes(), id)
 
     def _rows(self, number: int, rows: npt.NDArray[np.int64]) -> Iterator[CatalogRow]:

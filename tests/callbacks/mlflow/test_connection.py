@@ -32,7 +32,7 @@ def set_up(uri, **options):
 @pytest.mark.parametrize(
     ("uri", "message"),
     [
-        ("htp://localhost", "unsupported URI 'htp://localhost' .* Pass the address of a server"),
+        ("htp://localhost", "cannot use this URI: it has no store for htp://. Did you mean 'http'?"),
         ("http://no-such-host.invalid:5000", "there is no host named 'no-such-host.invalid'"),
         ("http://127.0.0.1:99999", "[Ii]nvalid"),
         ("postgresql://me:hunter2@127.0.0.1/x", "Install the Python package 'psycopg"),

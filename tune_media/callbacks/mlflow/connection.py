@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import os
+import re
 import socket
 import textwrap
 from typing import Any
 from urllib.parse import urlsplit
 
 from tune_media.callbacks.mlflow import private_names
+from tune_media.values.checks import did_you_mean
 from tune_media.values.problems import argument, remedy
 from tune_media.values.secrets import HIDDEN, redacted
 from tune_media.values.threads import start_thread
@@ -17,6 +19,7 @@ _AWAY = (408, 429, 502, 503, 504)  # statuses after which it is worth trying aga
 _REFUSED = (401, 403)
 _MAX_CHARACTERS = 400  # of what a server answers, which may be a page
 _BOTOS = ("EndpointConnectionError", "ConnectTimeoutError", "ReadTimeoutError")
+_SCHEMES = re.compile(r"schemes are: \[(.*)")  # in the error of one that MLflow does not know
 _HIDDEN: dict[str, str] = {}  # this process's URIs, by the ones without their passwords
 
 
@@ -168,6 +171,10 @@ def _message(tracking_uri: str | None, error: Exception) -> str:
         )
     elif private_names.status_of(error) in _REFUSED:
         what_to_do = "Pass tracking_token=, or set MLFLOW_TRACKING_USERNAME and MLFLOW_TRACKING_PASSWORD."
+    elif known := _SCHEMES.search(text):
+        scheme, names = urlsplit(tracking_uri or "").scheme, re.findall(r"[a-z][\w-]*", known[1])
+        hint = did_you_mean(scheme, names)
+        text, what_to_do = f"it has no store for {scheme}://", f"{hint[:1].upper()}{hint[1:]}"
     shown = redacted(repr(tracking_uri))
     text = f"MLflowMediaLoggerCallback(tracking_uri={shown}): MLflow cannot use this URI: {text.rstrip('.')}. "
     return text + remedy(what_to_do)
