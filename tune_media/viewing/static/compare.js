@@ -127,23 +127,17 @@
   /** What is ticked, above the bar at the bottom. */
   function Tray({ app }) {
     const picks = picksOf(app);
+    const told = (trial, clip) => (clip ? captionOf(clip) : titleOf(trial) + (clip == null ? ": its clip is gone" : ""));
     if (!picks.length || ["compare", "gate"].includes(app.state.view)) return null;
     return html`<aside class="tray" aria-label="Ticked for comparing">
       <span class="ticked">${picks.map(({ text, trial, path }) => html`<button class="chip"
         onClick=${() => toggle(app, text)} title=${`${trial.shownName}: leave out`}>
         <i class="swatch" style=${{ background: app.colorOf(trial) }}></i>
-        <span>${titleOf(trial)}${path && ` · ${clipText(app, trial, path)}`}</span> ✕</button>`)}</span>
+        <span>${told(trial, path && app.clipNamed(trial, path))}</span> ✕</button>`)}</span>
       <button class="primary" disabled=${picks.length < 2} onClick=${() => open(app)}
         title="Side by side, on one clock (v)">
           ${picks.length < 2 ? "Tick another to compare" : `Compare ${picks.length}`}</button>
       <button onClick=${() => app.set({ ticked: "" })}>Clear</button></aside>`;
-  }
-
-  function clipText(app, trial, path) {
-    const clip = app.clipNamed(trial, path);
-    if (!clip) return "a clip that is gone";
-    const step = clip.step == null ? "an episode" : `step ${number(clip.step)}`;
-    return clip.return == null ? step : `${step}, return ${number(clip.return)}`;
   }
 
   /** Return the clips among which a pick has its own, first the one that it shows without a wish for a seed. */

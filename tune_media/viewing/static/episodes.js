@@ -178,7 +178,30 @@
   }
 
   /** How often values of a column occur; outliers are marked. A dragged range goes into the filter. */
-  class Histogram extends tm.range.Dragging {
+  class Histogram extends Component {
+    share(event) {
+      const { left, width } = this.place.getBoundingClientRect();
+      return Math.min(1, Math.max(0, (event.clientX - left) / width));
+    }
+
+    /** A drag begins: of a new range, or of one of its ends, if the share of the other one is given. */
+    start(event, other) {
+      event.stopPropagation();
+      event.currentTarget.setPointerCapture(event.pointerId);
+      this.setState({ drag: { from: other ?? this.share(event), to: this.share(event), isEnd: other != null } });
+    }
+
+    move(event) {
+      if (this.state.drag) this.setState({ drag: { ...this.state.drag, to: this.share(event), isMoved: true } });
+    }
+
+    end() {
+      const { drag } = this.state;
+      if (!drag) return;
+      this.setState({ drag: null });
+      if (!drag.isEnd || drag.isMoved) this.keep(tm.range.ordered(drag.from, drag.to));
+    }
+
     keep(range) {
       const { edges, filterName: name, onKeep } = this.props;
       const [low, high] = [edges[0], edges[edges.length - 1]];

@@ -96,8 +96,7 @@
     }
 
     render({ app }, { diskUse, problem }) {
-      return html`<${tm.ui.Dialog} app=${app} label="Keyboard">
-        <h2>Keyboard</h2>
+      return html`<${tm.ui.Dialog} app=${app} title="Keyboard">
         <p><button onClick=${() => app.toggleTheme()}>${app.theme === "dark" ? "☀ Light" : "☾ Dark"}</button></p>
         <${Rows} rows=${KEYS} />
         <h2>Signs</h2><${Rows} rows=${SIGNS} />

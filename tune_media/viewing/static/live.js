@@ -10,9 +10,6 @@
   const LONG_S = 1800; // without a result, after which the driver may be gone
   const UNITS = [[86400, "d"], [3600, "h"], [60, "min"], [1, "s"]];
 
-  /** Whether a trial may have more results. */
-  const isUnended = ({ status }) => ACTIVE.includes(status);
-
   const ageText = (seconds) => {
     const [size, unit] = UNITS.find(([length]) => seconds >= length) || [1, "s"];
     return `${Math.floor(Math.max(0, seconds) / size)} ${unit}`;
@@ -39,7 +36,7 @@
     const pace = paces.reduce((sum, own) => sum + own, 0) / paces.length;
     const toDo = ({ metrics }) => Math.max(0, iterations - (metrics.training_iteration || 0));
     const left = running.map((trial, at) => toDo(trial) * paces[at]);
-    const later = trials.filter((trial) => isUnended(trial) && trial.status !== "running")
+    const later = trials.filter(({ status }) => ["pending", "paused"].includes(status))
       .map((trial) => toDo(trial) * pace);
     const all = [...left, ...later].reduce((sum, own) => sum + own, pending * iterations * pace);
     return Math.max(...left, all / running.length);
@@ -78,5 +75,5 @@
     }
   }
 
-  tm.live = { Live, isActive, isUnended };
+  tm.live = { Live, isActive };
 })((window.tuneMedia = window.tuneMedia || {}));

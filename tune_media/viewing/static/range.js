@@ -3,7 +3,7 @@
 (function (tm) {
   "use strict";
 
-  const { html, Component } = tm.ui;
+  const { html } = tm.ui;
   const DIGITS = 4; // of an end, more if the values lie closer together
   const MOST_DIGITS = 15;
   const SHORTEST = 0.012; // of an axis: a shorter drag is a click, which clears; so near an end, the range has no end
@@ -103,31 +103,5 @@
       style=${{ left: `${100 * from}%`, width: `${100 * (to - from)}%` }}></i>`}${handle(true)}${handle(false)}`;
   }
 
-  /** A view in which one drags a range along an axis: it has `place` and `keep(range)`. */
-  class Dragging extends Component {
-    share(event) {
-      const { left, width } = this.place.getBoundingClientRect();
-      return Math.min(1, Math.max(0, (event.clientX - left) / width));
-    }
-
-    /** A drag begins: of a new range, or of one of its ends, if the share of the other one is given. */
-    start(event, other) {
-      event.stopPropagation();
-      event.currentTarget.setPointerCapture(event.pointerId);
-      this.setState({ drag: { from: other ?? this.share(event), to: this.share(event), isEnd: other != null } });
-    }
-
-    move(event) {
-      if (this.state.drag) this.setState({ drag: { ...this.state.drag, to: this.share(event), isMoved: true } });
-    }
-
-    end() {
-      const { drag } = this.state;
-      if (!drag) return;
-      this.setState({ drag: null });
-      if (!drag.isEnd || drag.isMoved) this.keep(ordered(drag.from, drag.to));
-    }
-  }
-
-  tm.range = { Range, Dragging, replaced, endsIn, tokenOf };
+  tm.range = { Range, replaced, endsIn, tokenOf, ordered };
 })((window.tuneMedia = window.tuneMedia || {}));

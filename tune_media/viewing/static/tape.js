@@ -145,8 +145,8 @@
         ${canPlay(app) ? "▷" : "tape"}</button>`;
   }
 
-  const NotHere = ({ app, trial, episode }) => html`<${Dialog} app=${app} label="Episode with a tape">
-    <h2>Episode ${episode.slice(0, 8)} has a tape and no clip</h2>
+  const NotHere = ({ app, trial, episode }) => html`<${Dialog} app=${app}
+    title=${`Episode ${episode.slice(0, 8)} has a tape and no clip`}>
     <${HowTo} app=${app} trial=${trial} episode=${episode} /><//>`;
 
   /** The clip of the trial that was left a tape, under the key that is shown. */

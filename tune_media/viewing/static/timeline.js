@@ -158,8 +158,7 @@
     }
 
     render({ app }) {
-      return html`<div><${tm.ui.Dialog} app=${app} label="Filmstrip">
-        <h2>Filmstrip</h2>
+      return html`<div><${tm.ui.Dialog} app=${app} title="Filmstrip">
         <p class="muted">The browser lets a page of a folder show this picture, but not save it: take a
           screenshot. <code>tune-media watch</code> can save it.</p>
         <div class="picture-place" tabindex="0" role="img" aria-label="The frames of the clips, with their steps"></div>

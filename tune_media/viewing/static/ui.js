@@ -353,11 +353,11 @@
       if (this.base.open) this.base.close(); // the focus goes back
     }
 
-    render({ app, label, children }) {
+    render({ app, title, children }) {
       const close = () => this.isGone || app.close();
       const onClick = (event) => event.target === this.base && close(); // beside it
-      return html`<dialog class="help" aria-label=${label} tabindex="0" onClose=${close} onCancel=${close}
-        onClick=${onClick}>
+      return html`<dialog class="help" aria-label=${title} tabindex="0" onClose=${close} onCancel=${close}
+        onClick=${onClick}><h2>${title}</h2>
         ${children}
         <button class="primary" onClick=${close}>Close</button>
       </dialog>`;
@@ -372,8 +372,7 @@
     render({ app, title, names, label = (name) => name, chosen, onChange, sets = [] }, { text = "" }) {
       const toggle = (name) => onChange(names.filter((own) => chosen.includes(own) !== (own === name)));
       const found = names.filter((name) => label(name).toLowerCase().includes(text.trim().toLowerCase()));
-      return html`<${Dialog} app=${app} label=${title}>
-        <h2>${title}</h2>
+      return html`<${Dialog} app=${app} title=${title}>
         <p>${sets.map(([own, all]) => html`<button class="chip" onClick=${() => onChange(all)}>${own}</button> `)}</p>
         ${names.length > MANY_NAMES && html`<input class="search" type="search" aria-label="Search"
           placeholder=${`Search ${plural(names.length, "name")}`} value=${text}
@@ -390,8 +389,7 @@
       const wanted = text.toLowerCase().split(/\s+/);
       const found = names.filter((name) =>
         wanted.every((part) => `${name} ${label(name)}`.toLowerCase().includes(part)));
-      return html`<${Dialog} app=${app} label=${title}>
-        <h2>${title}</h2>
+      return html`<${Dialog} app=${app} title=${title}>
         ${children}
         <input class="search" type="search" aria-label="Search"
           placeholder=${`Search ${plural(names.length, "metric")}`} value=${text}
