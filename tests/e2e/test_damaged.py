@@ -34,6 +34,7 @@ PAGES = [
 ]
 NAMED = {  # by the way of damage: the files whose readers must say so
     **dict.fromkeys(("a folder", "a pipe", "noise"), FILES.keys() - {"clip"}),
+    "a link to elsewhere": FILES.keys() - {"clip"},
     "a link to itself": FILES.keys() - {"clip", "snapshot", "log"},
     "odd lines": {"index.jsonl", "params.json", "result.json", "snapshot", "log"},
     "truncated": {"params.json", "snapshot", "episodes"},

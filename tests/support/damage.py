@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import random
+import tempfile
 from collections.abc import Callable
 from pathlib import Path
 
@@ -62,6 +63,10 @@ def _nested(file: Path, luck: random.Random) -> None:
     file.write_bytes(b"\n".join([*lines, *deep, *texts, b""]))
 
 
+def _linked(file: Path, luck: random.Random) -> None:
+    file.symlink_to(file.rename(Path(tempfile.mkdtemp()) / file.name))
+
+
 def _instead(make: Callable[[Path], object]) -> Callable[[Path, random.Random], None]:
     def damage(file: Path, luck: random.Random) -> None:
         file.unlink()
@@ -81,5 +86,6 @@ WAYS: dict[str, Callable[[Path, random.Random], object]] = {
     "a folder": _instead(Path.mkdir),
     "a pipe": _instead(os.mkfifo),
     "a link to itself": _instead(lambda file: file.symlink_to(file.name)),
+    "a link to elsewhere": _linked,
     "noise": lambda file, luck: file.write_bytes(luck.randbytes(4096)),
 }

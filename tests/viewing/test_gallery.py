@@ -140,6 +140,31 @@ def test_a_gallery_says_why_a_trial_failed_but_names_no_folder(tmp_path):
     assert delivered(tmp_path / "quiet", "metrics")["status"][1] == ["error", ""]
 
 
+def test_the_text_of_a_linked_file_gets_into_no_gallery(tmp_path, caplog):
+    sweep = failed_sweep(tmp_path / "exp")
+    names = ("error.txt", "params.json", "result.json", "media/index.jsonl")
+    for name in names:
+        linked = sweep / "trial_1" / name
+        linked.symlink_to(linked.rename(tmp_path / linked.name))
+    (tmp_path / "params.json").write_text('{"lr": "PRIVATE"}')
+    command("gallery", sweep, "-o", tmp_path / "out")
+    written = b"".join(path.read_bytes() for path in (tmp_path / "out").rglob("*.js"))
+    assert b"PRIVATE" not in written and b"x.npz" not in written
+    assert all(f"trial_1/{name}': it is a link to a place outside" in caplog.text for name in names)
+
+
+def test_a_folder_that_links_to_one_that_it_is_in_is_read_once(tmp_path):
+    sweep = failed_sweep(tmp_path / "root" / "exp")
+    (tmp_path / "elsewhere").symlink_to(tmp_path / "root")
+    (sweep / "again").symlink_to(sweep)
+    (sweep / "trial_0" / "up").symlink_to("..")
+    (sweep.parent / "root").symlink_to("../root")
+    for folder, prefix in ((sweep, ""), (sweep.parent, "exp/"), (tmp_path / "elsewhere", "exp/")):
+        names = [trial.name for trial in Trials([LogDirectory.of(str(folder))]).all()]
+        assert names == [f"{prefix}trial_0", f"{prefix}trial_1"]
+        assert [trial.name for trial in tm.load(folder).trials] == ["trial_0", "trial_1"]
+
+
 def test_the_home_is_expanded_in_the_name_of_a_gallery(experiment, tmp_path, monkeypatch):
     monkeypatch.setenv("HOME", str(tmp_path / "home"))
     monkeypatch.chdir(tmp_path)

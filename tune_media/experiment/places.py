@@ -6,6 +6,7 @@ A folder is known to be a trial's by the files that only a trial has, with few r
 from __future__ import annotations
 
 import contextlib
+import os
 import posixpath
 import re
 from collections.abc import Iterable, Mapping, Sequence
@@ -20,7 +21,8 @@ import pyarrow.fs
 from tune_media.experiment.state import Listings
 from tune_media.experiment.trial_files import TrialFiles, Version, version_of
 from tune_media.storage.bare_clips import bare_version
-from tune_media.storage.filesystem import absolute, as_argument, at_uri, is_local
+from tune_media.storage.filesystem import absolute, as_argument, at_uri, is_inside, is_local
+from tune_media.storage.filesystem import local_path as path_here
 from tune_media.storage.index_lines import INDEX_PATH
 from tune_media.storage.location import LOCATION_FILE
 from tune_media.storage.log import is_logged
@@ -80,11 +82,17 @@ class Folder:
         return bool(self.filesystem.get_file_info(self.path).is_file)
 
     def subfolders(self, listings: Listings | None = None) -> list[Folder]:
-        """Return the folders directly inside this one, sorted by name; one request on an object store."""
+        """Return the folders directly inside this one, sorted by name; one request on an object store.
+
+        Links to folders that this one is in are left out: they would be read again.
+        """
         found = []
         for info in (listings or Listings()).of(self.filesystem, self.path):
             with contextlib.suppress(UnicodeDecodeError):  # such a name is not a trial's
-                if info.type == pyarrow.fs.FileType.Directory:  # a socket is neither a folder nor a file
+                here = Path(path_here(self.filesystem, info.path) or "")
+                leads_up = here.is_symlink() and is_inside(os.path.realpath(here.parent), os.path.realpath(here))
+                # a socket is neither a folder nor a file
+                if info.type == pyarrow.fs.FileType.Directory and not leads_up:
                     found.append(Folder(self.filesystem, info.path))
         return sorted(found, key=lambda folder: folder.path)
 

@@ -14,7 +14,7 @@ from typing import Any
 import pyarrow.fs
 
 from tune_media.experiment.params import nested_choice
-from tune_media.storage.filesystem import check_is_file, file_info, is_local, json_file, json_object
+from tune_media.storage.filesystem import check_is_file, is_listed_file, is_local, json_file, json_object
 from tune_media.storage.passed_over import warn_passed_over
 from tune_media.values.strict_json import parse_json
 
@@ -111,7 +111,7 @@ def _files(filesystem: pyarrow.fs.FileSystem, infos: Iterable[pyarrow.fs.FileInf
         with contextlib.suppress(UnicodeDecodeError):  # a name that is no text is none of Tune's
             name = str(info.base_name)
             is_ours = name.startswith(_PREFIX) and name.endswith(_SUFFIX)
-            if is_ours and (info.is_file or file_info(filesystem, info.path)):
+            if is_ours and is_listed_file(filesystem, info):
                 files.append((name, info))
     return [info for _, info in sorted(files, key=lambda item: item[0])]
 

@@ -28,7 +28,7 @@ from tune_media.experiment.status import TRIAL_FAILED, TrialStatus, error_of, te
 from tune_media.storage.bare_clips import is_clip_name
 from tune_media.storage.entry import LOST, ONLY_TAPE, STORED, UNRENDERED, may_be_rendered
 from tune_media.storage.episode_files import episode_table, parquet_name
-from tune_media.storage.filesystem import file_info, is_local, open_file, whole_json
+from tune_media.storage.filesystem import file_info, is_inside, is_local, json_file, open_file
 from tune_media.storage.location import filesystem_of_trial, path_of
 from tune_media.storage.log import read_log
 from tune_media.storage.passed_over import warn_passed_over
@@ -227,9 +227,9 @@ class TrialFiles:
 
     def read_config(self) -> dict[str, Any]:
         """Return its ``params.json``, with objects named by Tune's ids, or else the params in its folder's name."""
-        config = whole_json(self.filesystem, posixpath.join(self.path, PARAMS))
-        if config is None:
-            return params.UnknownConfig()
+        config = json_file(self.filesystem, posixpath.join(self.path, PARAMS), damaged=params.UnknownConfig())
+        if isinstance(config, params.UnknownConfig):
+            return config
         config = config or params.params_of_name(posixpath.basename(self.path.rstrip("/")))
         text = str(config)
         if self.tune_view is None or not any(part in text for part in _OBJECTS):
@@ -416,7 +416,7 @@ class TrialFiles:
         of_loop, path = self._loop_results(), posixpath.join(self.path, RESULTS)
         if of_loop is not None:
             yield from of_loop
-        elif (info := file_info(self.filesystem, path)) is not None:
+        elif (info := file_info(self.filesystem, path)) is not None:  # it asks what is there, too
             stride = math.ceil((info.size or 1) / _MAX_PARSED)
             with self.filesystem.open_input_stream(path) as stream:
                 yield from results.parsed_results(path, itertools.islice(_lines_of(stream), 0, None, stride))
@@ -513,5 +513,4 @@ def _is_medium(path: str) -> bool:
 def _is_inside(full: str, folder: str, path: str) -> bool:
     """Return whether a local file is where its path in a trial's folder says, with symbolic links followed."""
     inner = path.partition("/")[0] if "/" in path else ""  # the folder in the trial's, which must not be a link
-    root = posixpath.normpath(posixpath.join(os.path.realpath(folder), inner))
-    return os.path.commonpath([root, os.path.realpath(full)]) == root
+    return is_inside(os.path.realpath(full), posixpath.normpath(posixpath.join(os.path.realpath(folder), inner)))

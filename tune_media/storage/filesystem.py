@@ -167,20 +167,12 @@ def read_if_there(filesystem: pyarrow.fs.FileSystem, path: str) -> bytes | None:
     of milliseconds. Raises OSError.
     """
     try:
-        return _content_of(filesystem, path)
-    except NotAFileError as error:
-        warn_passed_over(path, str(error))
-        return None
-
-
-def _content_of(filesystem: pyarrow.fs.FileSystem, path: str) -> bytes | None:
-    """Return the content of a file, or None if there is no such file. Raises NotAFileError, OSError."""
-    try:
         check_is_file(filesystem, path)
         with filesystem.open_input_stream(path) as stream:
             return bytes(stream.read())
-    except NotAFileError:
-        raise
+    except NotAFileError as error:
+        warn_passed_over(path, str(error))
+        return None
     except FileNotFoundError:
         return None
     except OSError:
@@ -189,23 +181,18 @@ def _content_of(filesystem: pyarrow.fs.FileSystem, path: str) -> bytes | None:
         return None  # a folder
 
 
-def json_file(filesystem: pyarrow.fs.FileSystem, path: str) -> dict[str, Any]:
-    """Return the JSON object in a file; an empty one if the file is missing, or, with a warning, holds none."""
-    return whole_json(filesystem, path) or {}
-
-
-def whole_json(filesystem: pyarrow.fs.FileSystem, path: str) -> dict[str, Any] | None:
-    """Return the JSON object in a file, an empty one if the file is missing; with a warning None if it holds none."""
-    try:
-        content = _content_of(filesystem, path)
-    except NotAFileError as error:
-        warn_passed_over(path, str(error))
-        return None
+def json_file(filesystem: pyarrow.fs.FileSystem, path: str, damaged: dict[str, Any] | None = None) -> dict[str, Any]:
+    """Return the JSON object in a file, an empty one if it is missing; with a warning ``damaged`` if it holds none."""
+    content = read_if_there(filesystem, path)
     values = json_object(content)
-    if values or content is None or content.strip() == b"{}":
+    if values or (content is not None and content.strip() == b"{}"):
         return values
-    warn_passed_over(path, "it is no JSON object")
-    return None
+    here = local_path(filesystem, path)
+    if content is not None:
+        warn_passed_over(path, "it is no JSON object")
+    elif here is None or not os.path.lexists(here) or (Path(here).is_file() and not Path(here).is_symlink()):
+        return values
+    return {} if damaged is None else damaged
 
 
 def json_object(content: bytes | None) -> dict[str, Any]:
@@ -222,16 +209,23 @@ def json_object(content: bytes | None) -> dict[str, Any]:
 
 
 class NotAFileError(FileNotFoundError):
-    """In the place of a file there is something else: a folder, a pipe, a device, or a link to itself."""
+    """In the place of a file there is something else: a folder, a pipe, a device, or a link out of its folder."""
 
 
 def check_is_file(filesystem: pyarrow.fs.FileSystem, path: str) -> None:
-    """Raise FileNotFoundError or NotAFileError unless a path of this machine is a file: a pipe's reader would wait."""
+    """Raise FileNotFoundError or NotAFileError unless a path of this machine is a file: a pipe's reader would wait.
+
+    Nor is a link to a file outside its folder one: what others wrote must not name what is read, and shown to others.
+    """
     here = local_path(filesystem, path)
     if here is None:
         return
     try:
-        mode = os.stat(here).st_mode  # noqa: PTH116 - pathlib takes twice as long
+        mode = os.lstat(here).st_mode  # pathlib takes twice as long
+        if stat.S_ISLNK(mode):
+            mode = os.stat(here).st_mode  # noqa: PTH116
+            if not is_inside(os.path.realpath(here), os.path.realpath(Path(here).parent)):
+                raise NotAFileError("it is a link to a place outside its folder, not a file; copy the file there")
     except NotADirectoryError as error:
         raise FileNotFoundError(errno.ENOENT, "there is no such file", path) from error
     except OSError as error:
@@ -245,15 +239,28 @@ def check_is_file(filesystem: pyarrow.fs.FileSystem, path: str) -> None:
 def file_info(filesystem: pyarrow.fs.FileSystem, path: str) -> pyarrow.fs.FileInfo | None:
     """Return the facts of a file, or None if there is none; a folder or pipe of this name is a warning."""
     info = filesystem.get_file_info(path)
-    if info.is_file:
-        return info
+    return info if is_listed_file(filesystem, info) else None
+
+
+def is_listed_file(filesystem: pyarrow.fs.FileSystem, info: pyarrow.fs.FileInfo) -> bool:
+    """Return whether an entry of a folder is a file; a folder or pipe is a warning."""
     try:
-        check_is_file(filesystem, path)
+        check_is_file(filesystem, info.path)
     except NotAFileError as error:
-        warn_passed_over(path, str(error))
+        warn_passed_over(info.path, str(error))
+        return False
     except FileNotFoundError:
-        pass
-    return None
+        return False
+    return bool(info.is_file)
+
+
+def is_inside(path: str, folder: str) -> bool:
+    """Return whether a path is a folder's, or below it; both have no links in them.
+
+    >>> is_inside("/exp/trial/result.json", "/exp/trial"), is_inside("/exp/trial_2", "/exp/trial")
+    (True, False)
+    """
+    return os.path.commonpath([folder, path]) == folder
 
 
 def open_file(filesystem: pyarrow.fs.FileSystem, path: str) -> pyarrow.NativeFile:

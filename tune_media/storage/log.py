@@ -23,7 +23,7 @@ from dataclasses import dataclass, field
 
 import pyarrow.fs
 
-from tune_media.storage.filesystem import file_info, is_local, read_if_there, write_atomically
+from tune_media.storage.filesystem import is_listed_file, is_local, read_if_there, write_atomically
 from tune_media.storage.index_lines import LogLine, as_json, raw_lines
 from tune_media.storage.passed_over import warn_of_broken_lines, warn_passed_over
 
@@ -229,7 +229,7 @@ def list_parts(filesystem: pyarrow.fs.FileSystem, folder: str) -> list[Part]:
     for info in files:
         name = posixpath.basename(info.path)
         match = _NAME.fullmatch(name)
-        if match and (info.is_file or file_info(filesystem, info.path)):
+        if match and is_listed_file(filesystem, info):
             _, last, owner, writer, number, level = match.groups()
             numbers, written = (int(number), int(level)), (info.mtime_ns or 0) / 1e9
             parts.append(Part(info.path, int(last), owner, writer, *numbers, written, name in are_done))
