@@ -37,7 +37,7 @@ NAMED = {  # by the way of damage: the files whose readers must say so
     "a link to elsewhere": FILES.keys() - {"clip"},
     "a link to itself": FILES.keys() - {"clip", "snapshot", "log"},
     "odd lines": {"index.jsonl", "params.json", "result.json", "snapshot", "log"},
-    "truncated": {"params.json", "snapshot", "episodes"},
+    "truncated": {"params.json", "result.json", "snapshot", "episodes"},
     "empty": {"params.json", "snapshot", "episodes"},
 }
 

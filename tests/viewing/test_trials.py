@@ -4,12 +4,14 @@ from pathlib import Path
 
 import pytest
 
-from tests.support.viewing import RefusingStorage, on, write_trial
+import tune_media as tm
+from tests.support.viewing import RefusingStorage, on, write_snapshot, write_trial
 from tune_media.experiment import results
 from tune_media.experiment.trial_folders import LogDirectory, Trials
 from tune_media.storage import log as log_module
 from tune_media.storage.filesystem import is_local
 from tune_media.storage.location import LOCATION_FILE
+from tune_media.viewing.gallery import Gallery
 from tune_media.viewing.pages import TrialPages
 
 PART = "1-9-box-00000000-{}-0.jsonl"  # of the log
@@ -61,11 +63,34 @@ def test_new_metrics_are_seen_and_others_are_not_read_again(experiment, monkeypa
     trials.metrics_of(trials.all())
     read = []
     monkeypatch.setattr(trials, "_pause", -1.0)
-    monkeypatch.setattr(results, "last_metrics", lambda _, path: read.append(path) or {"loss": 1.0})
+    monkeypatch.setattr(results, "last_metrics", lambda _, path: read.append(path) or ({"loss": 1.0}, False))
     file = experiment / "trial_1" / "result.json"
     file.write_text(file.read_text() + '{"training_iteration": 30}\n')
     assert trials.metrics_of(trials.all())[1] == {"loss": 1.0}
     assert read == [str(file.parent)]
+
+
+@pytest.mark.parametrize(
+    "ask",
+    [
+        lambda folder: tm.load(folder).verdict,
+        lambda folder: tm.load(folder).to_pandas(metrics="episode_return_mean"),
+        lambda folder: [trial.result_lines() for trial in tm.load(folder).trials],
+        lambda folder: Gallery.of(str(folder)),
+    ],
+)
+def test_a_cut_last_line_of_results_is_told_once_the_trial_has_ended(experiment, caplog, ask):
+    for number in range(2):
+        file = experiment / f"trial_{number}" / "result.json"
+        file.write_bytes(file.read_bytes()[:-9])
+    write_snapshot(experiment, trial_0="TERMINATED", trial_1="RUNNING")
+    ask(experiment)
+    told = [message for message in caplog.messages if "cut off" in message]
+    assert [f"{experiment}/trial_0/result.json" in message for message in told] == [True]
+    assert tm.load(experiment).trials[0].last_metrics["training_iteration"] == 10
+    trials = Trials([LogDirectory.of(str(experiment))])
+    trials.statuses_of(trials.all())
+    assert [path for path, _ in trials.unreadable] == [f"{experiment}/trial_0/result.json"]
 
 
 def test_nothing_outside_the_media_folder_is_a_media_file(experiment, tmp_path):

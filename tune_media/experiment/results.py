@@ -124,8 +124,8 @@ def without_lists(result: dict[str, Any]) -> dict[str, Any]:
     return kept
 
 
-def read_metrics(filesystem: pyarrow.fs.FileSystem, folder: str) -> dict[str, Metric]:
-    """Return a trial's metrics by name, nested ones as ``outer/inner``; nothing if it has reported nothing.
+def read_metrics(filesystem: pyarrow.fs.FileSystem, folder: str) -> tuple[dict[str, Metric], bool]:
+    """Return a trial's metrics by name, nested ones as ``outer/inner``, and whether its last line is cut off.
 
     Results that were rolled back do not count. Of a file above 64 MB only the end is read.
     """
@@ -137,9 +137,9 @@ def read_metrics(filesystem: pyarrow.fs.FileSystem, folder: str) -> dict[str, Me
         iterations.append(result.get("training_iteration"))
         _add(metrics, result)
     counts = counting(iterations)
-    if all(counts):
-        return metrics
-    return metrics_of(json_object(line) for line, does in zip(lines, counts, strict=True) if does)
+    if not all(counts):
+        metrics = metrics_of(json_object(line) for line, does in zip(lines, counts, strict=True) if does)
+    return metrics, _is_cut(lines)
 
 
 def metrics_of(results: Iterable[dict[str, Any]]) -> dict[str, Metric]:
@@ -158,17 +158,17 @@ def _add(metrics: dict[str, Metric], result: dict[str, Any]) -> None:
             metrics[name] = Metric(float(value))
 
 
-def last_metrics(filesystem: pyarrow.fs.FileSystem, folder: str) -> dict[str, float]:
-    """Return the numbers of a trial's last result by name, nested ones as ``outer/inner``. Raises OSError.
+def last_metrics(filesystem: pyarrow.fs.FileSystem, folder: str) -> tuple[dict[str, float], bool]:
+    """Return the numbers of a trial's last result by name, as ``read_metrics``, and whether its last line is cut off.
 
     RLlib evaluates in some iterations only. So the numbers of the last evaluation that counts are added, if it is among
-    the last MB of results.
+    the last MB of results. Raises OSError.
     """
     path = posixpath.join(folder, RESULTS)
     info = file_info(filesystem, path)
     size = info.size if info else 0
     if not size:
-        return {}
+        return {}, False
     with open_file(filesystem, path) as file:
         length = _TAIL
         while True:
@@ -178,8 +178,13 @@ def last_metrics(filesystem: pyarrow.fs.FileSystem, folder: str) -> dict[str, fl
             newest = _newest(lines)
             has_evaluation = any(name.startswith("evaluation/") for name in newest)
             if start == 0 or has_evaluation or (newest and length >= _MAX_TAIL):
-                return newest
+                return newest, _is_cut(lines)
             length *= 16
+
+
+def _is_cut(lines: Sequence[bytes]) -> bool:
+    """Return whether the last of the lines of a file, which is empty if the file is whole, is no result."""
+    return bool(lines) and bool(lines[-1].strip()) and not json_object(lines[-1])
 
 
 def _newest(lines: list[bytes]) -> dict[str, float]:

@@ -24,7 +24,7 @@ from tune_media.experiment.loop_results import COLUMNS, LoopEpisodes
 from tune_media.experiment.media_columns import MediaColumns
 from tune_media.experiment.results import Metric, numbers_of
 from tune_media.experiment.state import ExperimentState, Snapshots, TrialState
-from tune_media.experiment.status import TRIAL_FAILED, TrialStatus, error_of, text_of_errors, tracebacks
+from tune_media.experiment.status import TRIAL_FAILED, UNENDED, TrialStatus, error_of, text_of_errors, tracebacks
 from tune_media.storage.bare_clips import is_clip_name
 from tune_media.storage.entry import LOST, ONLY_TAPE, STORED, UNRENDERED, may_be_rendered
 from tune_media.storage.episode_files import episode_table, parquet_name
@@ -87,6 +87,7 @@ class TrialFiles:
         self._rows: tuple[MediaColumns, dict[str, int], dict[str, str]] | None = None  # see _looked_up
         self.tune_view: TuneView | None = None  # Tune's snapshots, if the trial was loaded
         self._error: str | None = None
+        self._is_cut = False  # the last line of its results, as they were read last
         self._config: dict[str, Any] | None = None
         self._metrics: dict[str, Metric] | None = None
         self._last_metrics: dict[str, float] | None = None
@@ -222,6 +223,8 @@ class TrialFiles:
         if word == TRIAL_FAILED and self._error is None:
             with contextlib.suppress(OSError):
                 self._error = error_of(self.filesystem, self.path)
+        if self._is_cut and word and word not in UNENDED:  # else Tune may be writing it
+            warn_passed_over(posixpath.join(self.path, RESULTS), "its last line is cut off, so its last result is lost")
         error = self._error or "" if word == TRIAL_FAILED else ""
         return TrialStatus(word, error, state.iterations if state else None)
 
@@ -242,9 +245,11 @@ class TrialFiles:
         """The last, largest and smallest value of each metric of its results that were not rolled back."""
         if self._metrics is None:
             of_loop = self._loop_results()
-            self._metrics = (
-                results.read_metrics(self.filesystem, self.path) if of_loop is None else results.metrics_of(of_loop)
-            )
+            if of_loop is None:
+                self._metrics, self._is_cut = results.read_metrics(self.filesystem, self.path)
+                _ = self.status  # which says that they are cut off
+            else:
+                self._metrics = results.metrics_of(of_loop)
         return self._metrics
 
     @property
@@ -257,7 +262,8 @@ class TrialFiles:
     def _read_last_metrics(self) -> dict[str, float]:
         of_loop = self._loop_results()
         if of_loop is None:
-            return results.last_metrics(self.filesystem, self.path)
+            numbers, self._is_cut = results.last_metrics(self.filesystem, self.path)
+            return numbers
         return {name: value for result in of_loop for name, value in numbers_of(result).items()}
 
     def loop_episodes(self) -> LoopEpisodes | None:
@@ -292,6 +298,7 @@ class TrialFiles:
         """Return its results that count, as ``results_of_trial``; those of a loop outside Tune, as Tune has them."""
         episodes = self.loop_episodes()
         if episodes is None:
+            _ = self.last_metrics, self.status  # which says that they are cut off
             return results.results_of_trial(self.filesystem, self.path, driver)
         return [json.dumps(result).encode() for result in episodes.reported()]
 
