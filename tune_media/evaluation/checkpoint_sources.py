@@ -33,6 +33,8 @@ def find_sources(
     source: Named, trials: str | Iterable[str], which: str, *, is_foreign: bool = False, waits: bool = False
 ) -> Sources:
     """Return the policies that a source means; if it ``waits``, some are still to come. Raises ValueError, OSError."""
+    if not isinstance(trials, Iterable):
+        raise TypeError(checks.refusal("evaluate(trials=...)", "'all', a name, or several", trials))
     has_all = trials == ALL or list(trials) == [ALL]
     checkpoint = _only_checkpoint(source, is_foreign)
     if not has_all:

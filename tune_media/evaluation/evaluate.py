@@ -167,6 +167,9 @@ def evaluate(
     which = ALL if follow else checkpoint
     request = Request.of(which, seeds, explore, connectors, env, policy, env_config, success, success_when)
     selectors = _selectors(clips, request)
+    checks.an_instance("a tune_media.evaluation.evaluation.Progress", Progress).check(
+        "evaluate(progress=...)", progress
+    )
     place, is_foreign = named(source, filesystem), policy is not None
     find = functools.partial(find_sources, place, trials, request.checkpoint, is_foreign=is_foreign, waits=follow)
     sources = find()
@@ -242,7 +245,7 @@ def _check_following(follow: bool, until_idle: float | None, checkpoint: Any, ot
 
 def _selectors(clips: Any, request: Request) -> tuple[Selector, ...]:
     """Return the selectors of clips; one episode is the best, the worst and the median."""
-    selectors = () if clips is None or clips == () else as_selectors(clips)
+    selectors = () if clips is None or (isinstance(clips, tuple) and not clips) else as_selectors(clips)
     return selectors[:1] if len(request.seeds) == 1 else selectors
 
 

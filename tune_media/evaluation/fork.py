@@ -225,6 +225,7 @@ def fork(
     checks.a_count("a number of steps", 0).check("fork(at=...)", at)
     checks.a_count("a number of continuations").check("fork(times=...)", times)
     checks.a_count("a number of clips", 0).check("fork(clips=...)", clips)
+    checks.an_instance("a tune_media.evaluation.fork.ForkProgress", ForkProgress).check("fork(progress=...)", progress)
     check_success(success)
     if policy is None:
         check_ray("Playing RLlib's checkpoints", "rllib")

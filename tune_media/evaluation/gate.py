@@ -347,6 +347,7 @@ def gate(
     checks.check_each("gate", flags, dict.fromkeys(flags, checks.FLAG))
     measure = replace(Measure.of(metric, mode, margin, bounds, at_least, worst), success_when=success_when)
     policies = [base] if candidate is None else [base, candidate]
+    checks.an_instance("a tune_media.evaluation.gate.GateProgress", GateProgress).check("gate(progress=...)", progress)
     questions = _questions(policies, at_least)
     if plan:
         _check_plan(output, anew=anew)
