@@ -339,6 +339,14 @@ def test_only_the_user_may_look_into_the_folder_of_all_outboxes_and_into_each(tm
     outbox.close(remove=True)
 
 
+@pytest.mark.parametrize("given", ["{here}/file", "/proc/nope", "~nobody_of_this_name/x"])
+def test_a_folder_of_outboxes_that_cannot_be_is_named_with_its_variable(tmp_path, monkeypatch, given):
+    (tmp_path / "file").touch()
+    monkeypatch.setenv(FOLDER_VARIABLE, chosen := given.format(here=tmp_path))
+    with pytest.raises(OSError, match=rf"^{FOLDER_VARIABLE}={chosen} cannot be a folder for outboxes \(.+\): set "):
+        outbox_root()
+
+
 def test_the_folder_of_all_outboxes_may_be_in_the_users_home(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("HOME", str(tmp_path / "home"))

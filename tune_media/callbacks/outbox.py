@@ -740,8 +740,13 @@ def outbox_root() -> Path:
     """Return the folder of this user's outboxes, made if need be; raises OSError if it is not safely ours."""
     chosen = os.environ.get(FOLDER_VARIABLE)
     user = os.getuid()
-    root = Path(chosen).expanduser() if chosen else Path(tempfile.gettempdir()) / f"tune_media-{user}"
-    root.mkdir(mode=0o700, parents=True, exist_ok=True)
+    try:
+        root = Path(chosen).expanduser() if chosen else Path(tempfile.gettempdir()) / f"tune_media-{user}"
+        root.mkdir(mode=0o700, parents=True, exist_ok=True)
+    except (OSError, RuntimeError) as error:  # the second of a ~nobody
+        place = f"{FOLDER_VARIABLE}={chosen}" if chosen else f"{tempfile.gettempdir()}/tune_media-{user}"
+        told = f"{place} cannot be a folder for outboxes ({getattr(error, 'strerror', None) or error}): "
+        raise OSError(told + remedy(f"set {FOLDER_VARIABLE} to a folder on this machine's disk.")) from error
     if not chosen and (root.is_symlink() or root.stat().st_uid != user):  # in a folder that all users share
         raise PermissionError(f"{root} belongs to somebody else; set {FOLDER_VARIABLE} to a folder of your own")
     if root.stat().st_mode & 0o077:
