@@ -22,7 +22,7 @@ NAVIGATION = {
     "Look": ["viewing", "reading", "tapes", "howto/evaluate", "howto/gate", "howto/fork", "howto/agents"],
     "Log": ["logging", "howto/wandb", "howto/mlflow", "howto/trackio", "howto/own-backend"],
     "Run": ["howto/headless", "howto/cluster-s3", "howto/restore-pbt", "howto/disk-use"],
-    "Migrate": ["migrate/record-video", "migrate/ray-example", "migrate/monitor-gym"],
+    "Migrate": ["migrate/record-video", "migrate/ray-example", "migrate/monitor-gym", "migrate/earlier-states"],
     "Details": ["arguments", "files", "json", "faults", "limits", "matrix", "performance", "benchmarks", "api/index"],
     "Help": ["troubleshooting", "terms", "support", "security", "contributing", "conduct", "changelog"],
 }

@@ -56,7 +56,7 @@ _LARGE_KINDS = (*DATA_KINDS, TAPE)
 _DATA_COST = f"CASE WHEN kind IN {_LARGE_KINDS} THEN length(data) ELSE 0 END"
 _COST = f"(ifnull(nbytes, 0) + ifnull(length(content), 0) + {_DATA_COST})"  # how many bytes a row counts for
 
-_NAME = re.compile(r"[0-9a-f]{16}[b-i]?")  # of an outbox's folder
+_NAME = re.compile(r"[0-9a-f]{16}[b-i]?|\d{8}-\d{6}-[0-9a-f]{8}")  # of an outbox's folder; the second is an older form
 _SUFFIXES = ("", *"bcdefghi")  # of the outboxes of several drivers of one experiment
 _COLUMNS = "seq, trial, kind, data, content, file, nbytes, state, recipe"
 _MARKS = "(?,?,?,?,?,?,?,?,?)"
@@ -171,7 +171,7 @@ class Outbox:
         (form,) = self._database.execute("PRAGMA user_version").fetchone()
         if form != _FORMAT:
             raise UnreadableOutboxError(
-                "it is of another version of tune_media, whose `tune-media deliver` stores what it holds"
+                "it is of another version of tune_media, whose `deliver` or Tuner.restore stores what it holds"
             )
         self.is_adopted = self._database.execute("SELECT 1 FROM facts").fetchone() is not None
         self._cursors: dict[str, int] = dict(self._database.execute("SELECT reader, seq FROM cursors").fetchall())

@@ -205,7 +205,10 @@ def shell_word(path: str, *uris: str | None) -> str:
 def nothing_recorded(path: str, trials: Sequence[TrialFiles], wanted: str = "Nothing") -> str:
     """Return the message for an experiment without media, with the remedy for whoever wrote its trials."""
     from tune_media.experiment.places import is_tunes
+    from tune_media.experiment.trial_files import unread_of
 
+    for file, why in unread_of(trials)[:1]:
+        return f"{wanted} can be read in {path}: in {file}, {why}."
     what_to_do = (
         "If its sweep has run, add a recorder to the script: tm.rllib.record_episodes() in RLlib's config, "
         "tm.gym.RecordEpisodes around an env of your own loop, or a tm.Video in a result; and a logger callback of "

@@ -31,7 +31,7 @@ from tune_media.storage.episode_files import episode_table, parquet_name
 from tune_media.storage.filesystem import file_info, is_inside, is_local, json_file, open_file
 from tune_media.storage.location import filesystem_of_trial, path_of
 from tune_media.storage.log import read_log
-from tune_media.storage.passed_over import warn_passed_over
+from tune_media.storage.passed_over import passed_over, warn_passed_over
 from tune_media.storage.trial_folder import PARAMS, RESULTS, plain_config
 from tune_media.storage.trial_media import TrialContents, read_trial
 from tune_media.values.checks import name_some
@@ -462,6 +462,11 @@ class TuneView:
             if place not in self._states:
                 self._states[place] = self._snapshots.known(trial.filesystem, trial.experiment)
         return self._states[place].find(trial.trial_ids, trial.path)
+
+
+def unread_of(trials: Iterable[TrialFiles]) -> list[tuple[str, str]]:
+    """Return the media files of trials that this process has passed over, or parts of, each with the reason."""
+    return passed_over(trial.media_path for trial in trials)
 
 
 def trials_named(name: str, trials: Sequence[TrialFiles]) -> list[TrialFiles]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import posixpath
+import re
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any, TypeVar
@@ -15,6 +16,8 @@ from tune_media.storage.passed_over import warn_of_broken_lines
 from tune_media.values.strict_json import json_bytes, parse_json
 
 INDEX_VERSION = 4
+_OLDER = re.compile(rb'"v": ?[1-3],')
+_OF_OLDER = "an index line of this format, but of an older one, which only tune_media of before 26 November 2026 reads"
 INDEX_PATH = "media/index.jsonl"
 
 Line = dict[str, Any]
@@ -110,10 +113,11 @@ TYPED = frozenset(MediumLine.__dataclass_fields__) - {"tries", "facts"} | {"try"
 def read_index(filesystem: pyarrow.fs.FileSystem, folder: str) -> tuple[list[MediumLine], bool]:
     """Return the lines of a trial's index, and whether it is there, not empty and without broken lines."""
     path = posixpath.join(folder, INDEX_PATH)
-    read = [line for _, line in raw_lines(read_if_there(filesystem, path) or b"")]
-    lines = [line for line in read if isinstance(line, MediumLine)]
-    broken = [number for number, line in enumerate(read, 1) if not isinstance(line, MediumLine)]
-    warn_of_broken_lines(path, broken, "an index line")
+    read = list(raw_lines(read_if_there(filesystem, path) or b""))
+    lines = [line for _, line in read if isinstance(line, MediumLine)]
+    broken = [number for number, (_, line) in enumerate(read, 1) if not isinstance(line, MediumLine)]
+    is_older = broken and _OLDER.search(read[broken[0] - 1][0])
+    warn_of_broken_lines(path, broken, _OF_OLDER if is_older else "an index line")
     return lines, bool(lines) and not broken
 
 
