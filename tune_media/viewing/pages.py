@@ -60,7 +60,7 @@ class TrialPages:
         if returns and not reading:
             ranking = json.loads(self._ranking(trials, statuses, returns[0], "", 1).content)
         first = partial(payload.first_payload, trials, self._title, metrics, statuses=statuses, ranking=ranking)
-        return self._page("first", (version, reading), lambda: more | first())
+        return self._page("first", (version, reading), lambda: more | first(is_whole=not reading))
 
     def index(self) -> Page:
         """Return all trials and their clips."""

@@ -163,16 +163,18 @@ def first_payload(
     *,
     statuses: Sequence[TrialStatus] = (),
     ranking: Mapping[str, Any] | None = None,
+    is_whole: bool = True,
 ) -> dict[str, Any]:
     """Return as much as the first view shows: of each trial and key the last and the best clip, and the scores.
 
     It has the form of ``index_payload``, with the metrics that rank the trials added, and with ``ranking``, which is
-    the ``configurations_payload`` of the first of these.
+    the ``configurations_payload`` of the first of these. If it is not whole, since more trials are being read, it does
+    not ask which hyperparameters matter.
     """
     returns = score.ranking_returns(metrics)
     scores = [{name: values[name] for name in returns if name in values} for values in metrics]
     first = index_payload(trials, title, lambda trial: shown_lines(lines_of(trial)))
-    first["metrics"] = metrics_payload(trials, scores, statuses)
+    first["metrics"] = metrics_payload(trials, scores, statuses, params=first["params"], is_whole=is_whole)
     if ranking is not None:
         first["judged"] = {configurations_key(returns[0], "", 1): ranking}
     return first
@@ -217,6 +219,9 @@ def metrics_payload(
     statuses: Sequence[TrialStatus] = (),
     pending: int = 0,
     unreadable: Sequence[tuple[str, str]] = (),
+    *,
+    params: Sequence[str] | None = None,
+    is_whole: bool = True,
 ) -> dict[str, Any]:
     """Return the data that change with each result: the last metrics, and all that follows from them.
 
@@ -224,14 +229,14 @@ def metrics_payload(
     "newest": seconds, "pending": number, "status": [[word, error], ...], "iterations": number, "unreadable":
     [[path, reason], ...]}``: ``main`` are the metrics that matter most, ``params`` the hyperparameters with those first
     that matter most, ``newest`` is when the last result was written, since 1970, and ``iterations`` at which all
-    end that have not. ``statuses`` are empty if not read yet.
+    end that have not. ``statuses`` are empty if not read yet; for the last two arguments see ``first_payload``.
     """
     names = sorted({name for values in metrics for name in values})
     rare = {"pending": pending, "unreadable": unreadable}
     return {
         "trials": [trial.id for trial in trials],
         "metrics": {name: [_metric(values.get(name)) for values in metrics] for name in names},
-        **(_order_of(trials, names, score.ranking_returns(metrics)) if trials else {}),
+        **(_order_of(trials, names, score.ranking_returns(metrics), params, is_whole=is_whole) if trials else {}),
         **{name: value for name, value in rare.items() if value},
         **(_state_of(statuses) if statuses else {}),
     }
@@ -242,13 +247,23 @@ def _metric(value: float | None) -> Any:
     return value if value is None or math.isfinite(value) else strict_json.told_apart(value)
 
 
-def _order_of(trials: Sequence[TrialFiles], names: Sequence[str], returns: Sequence[str]) -> dict[str, Any]:
+def _order_of(
+    trials: Sequence[TrialFiles],
+    names: Sequence[str],
+    returns: Sequence[str],
+    params: Sequence[str] | None,
+    *,
+    is_whole: bool,
+) -> dict[str, Any]:
     """Return which metrics and hyperparameters matter most, and when the last result was written."""
     main = [*returns, *(name for name in main_metrics(names) if name not in returns)]
-    scores = scores_of(trials, main[0], "") if main else clip_scores(trials)
+    params = shown_params(trials) if params is None else params
+    if is_whole:
+        scores = scores_of(trials, main[0], "") if main else clip_scores(trials)
+        params = by_importance(params, [trial.config for trial in trials], scores)
     return {
         "main": main,
-        "params": by_importance(shown_params(trials), [trial.config for trial in trials], scores),
+        "params": params,
         "newest": max(trial.results_version[1] if trial.results_version else 0 for trial in trials) / 1e9,
     }
 
