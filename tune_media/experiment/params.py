@@ -6,6 +6,7 @@ import hashlib
 import itertools
 import json
 import re
+import sys
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
@@ -161,17 +162,17 @@ def title_of_choice(searched: Mapping[str, Any]) -> str:
 def flat_values(values: Mapping[str, Any], prefix: str = "") -> Iterator[tuple[str, Any]]:
     """Yield scalars and lists by name, nested ones as ``outer/inner``, without addresses; long ones end in a CRC."""
     for key, value in values.items():
-        name = whole_characters(key)
+        name = sys.intern(f"{prefix}{whole_characters(key)}")  # all trials have the same ones
         if type(value) in _SCALARS and type(value) is not str:  # most are
-            yield f"{prefix}{name}", value
+            yield name, value
         elif isinstance(value, Mapping):
-            yield from flat_values(value, f"{prefix}{name}/")
+            yield from flat_values(value, f"{name}/")
         elif isinstance(value, str) and value.startswith("<"):  # Tune writes an object as its repr
-            yield f"{prefix}{name}", whole_characters(without_address(value))
+            yield name, whole_characters(without_address(value))
         elif value is None or isinstance(value, (bool, int, float, str)):
-            yield f"{prefix}{name}", whole_characters(value) if isinstance(value, str) else value
+            yield name, whole_characters(value) if isinstance(value, str) else value
         elif isinstance(value, list):
-            yield f"{prefix}{name}", _list_text(without_address(json.dumps(value)))
+            yield name, _list_text(without_address(json.dumps(value)))
 
 
 def differing(params: Sequence[Mapping[str, Any]]) -> list[str]:
@@ -182,7 +183,7 @@ def differing(params: Sequence[Mapping[str, Any]]) -> list[str]:
     """
     written = [of_trial for of_trial in params if of_trial]
     names = [name for name in dict.fromkeys(itertools.chain(*written)) if not name.startswith("__")]
-    rows = [[of_trial.get(name, UNSET) for name in names] for of_trial in written]  # a trial's values lie together
+    rows = [list(map(of_trial.get, names, itertools.repeat(UNSET))) for of_trial in written]  # fast: one dict at a time
     differ = [name for name, values in zip(names, zip(*rows, strict=True), strict=True) if _differs(values)]
     return sorted(differ, key=lambda name: (name.count("/"), name))
 

@@ -8,7 +8,7 @@
   const { wait } = tm.player;
 
   const POLL_MS = 5000;
-  const READING_MS = 500; // between two looks at trials that the server still reads; later up to four times as long
+  const READING_MS = 1000; // between two looks at trials that the server still reads; later up to twice as long
   const FIRST_PICTURE_MS = 3000; // the rest of the data waits for the first picture, but not longer
   const SLOW_MS = 8000; // of a long message
   const LEFT_FROM = ".card, .to-episodes, .tray .primary"; // what leads from the grid to another view
@@ -91,7 +91,7 @@
      * progress, and the trials that it has read; not for a link, which may name a trial that is not there yet.
      */
     async readFirst(isWanted, mayBePart) {
-      for (let pause = READING_MS; ; pause = Math.min(4 * READING_MS, 1.5 * pause)) {
+      for (let pause = READING_MS; ; pause = Math.min(2 * READING_MS, 1.5 * pause)) {
         const found = await this.source.first();
         this.reading = found.reading || null;
         const part = (this.reading ? mayBePart : isWanted) && model.decode(found);
