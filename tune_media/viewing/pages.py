@@ -37,6 +37,7 @@ class TrialPages:
         self._more = {"plays": plays}
         self._curves = Curves()
         self._made: dict[str, tuple[Any, Page]] = {}
+        self._part: dict[str, Any] = {}  # the last first view of a part of the trials, while they are read
         self._locks: dict[str, threading.Lock] = {}
 
     def first(self) -> Page:
@@ -46,21 +47,25 @@ class TrialPages:
         read for the first time, it shows those that are read by now.
         """
         trials = self._trials.known()
-        reading = self._trials.reading
-        if reading:
-            reading = len(trials), reading[1]
-        else:
-            trials = self._trials.known()  # all of them, if the last came meanwhile
+        if reading := self._trials.reading:
+            return self._part_of([trial for trial in trials if trial.results_version is not None], reading[1])
+        trials, self._part = self._trials.known(), {}  # all of them, if the last came meanwhile
         statuses = self._trials.known_statuses()
         is_read = all(trial.results_version is not None for trial in trials)
         metrics = [trial.last_metrics for trial in trials] if is_read else self._trials.metrics_of(trials)
         version = [(trial.name, trial.state, trial.results_version) for trial in trials], statuses
-        more = self._more | ({"reading": reading} if reading else {})
         returns, ranking = score.ranking_returns(metrics), None
-        if returns and not reading:
+        if returns:
             ranking = json.loads(self._ranking(trials, statuses, returns[0], "", 1).content)
         first = partial(payload.first_payload, trials, self._title, metrics, statuses=statuses, ranking=ranking)
-        return self._page("first", (version, reading), lambda: more | first(is_whole=not reading))
+        return self._page("first", version, lambda: self._more | first())
+
+    def _part_of(self, trials: Sequence[TrialFiles], count: int) -> Page:
+        """Return the first view of those of ``count`` trials that are read; the view grows when twice as many are."""
+        if len(trials) >= 2 * len(self._part.get("trials", ())):
+            metrics = [trial.last_metrics for trial in trials]
+            self._part = self._more | payload.first_payload(trials, self._title, metrics, is_whole=False)
+        return Page(payload.json_content(self._part | {"reading": [len(trials), count]}))
 
     def index(self) -> Page:
         """Return all trials and their clips."""
