@@ -8,7 +8,6 @@ from tune_media.experiment.trial_folders import LogDirectory, Trials
 from tune_media.values.score import Scores, known_returns
 from tune_media.viewing.grid_choice import choose_tiles
 from tune_media.viewing.pages import TrialPages
-from tune_media.viewing.payload import shown_lines
 from tune_media.viewing.trials import trial_table
 
 
@@ -98,7 +97,7 @@ def test_a_clip_that_was_rolled_back_is_the_best_only_if_there_is_no_other(tmp_p
     assert [tile.row["step"] for tile in choose_tiles(catalog, trials=["a"], step=30)] == [20]
     assert [tile.row["step"] for tile in choose_tiles(catalog, over_training="a") if tile.mark] == [10]
     trial = Trials([LogDirectory.of(str(tmp_path))]).all()[0]
-    assert [line["step"] for line in shown_lines(trial.lines)] == [10, 30]  # the best, and the last
+    assert trial.media.step[trial.media.shown()].tolist() == [10, 30]  # the best, and the last
     catalog = roll_back(10, 20, 30)
     assert catalog.scores.values == [99.0, 50.0]
     only = catalog.of_trials(["a"])

@@ -80,6 +80,18 @@ class MediaColumns:
         rows = of_evaluation if len(of_evaluation) else rows
         return int(rows[np.argmax(sign * self.episode_return[rows])]) if len(rows) else None
 
+    def shown(self) -> list[int]:
+        """Return the rows of the last and of the best clip under each section and key, the best by ``clip_rank``."""
+        steps = np.where(np.isfinite(self.step), self.step, -np.inf).tolist()
+        returns = np.where(np.isnan(self.episode_return), -np.inf, self.episode_return).tolist()
+        places, counts = list(zip(self.section, self.key, strict=True)), (~self.rolled_back).tolist()
+        ranks = list(zip(counts, returns, range(len(self)), strict=True))
+        last, best = dict(zip(places, steps, strict=True)), dict(zip(places, ranks, strict=True))
+        for place, step, rank in zip(places, steps, ranks, strict=True):
+            last[place], best[place] = max(last[place], step), max(best[place], rank)
+        shown = zip(places, steps, ranks, strict=True)
+        return [rank[-1] for place, step, rank in shown if step == last[place] or rank == best[place]]
+
     def newest(self, rows: Rows) -> int | None:
         """Return the row of the clip that was recorded last; of equal times the last step."""
         clips = rows[np.array([self.kind[row] == Video.kind for row in rows], bool)]

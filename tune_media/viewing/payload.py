@@ -159,7 +159,7 @@ def first_payload(
     trials: Sequence[TrialFiles],
     title: str,
     metrics: Sequence[dict[str, float]],
-    lines_of: Callable[[TrialFiles], Sequence[Line]] = lambda trial: trial.lines,
+    lines_of: Callable[[TrialFiles], Sequence[Line]] | None = None,
     *,
     statuses: Sequence[TrialStatus] = (),
     ranking: Mapping[str, Any] | None = None,
@@ -173,7 +173,8 @@ def first_payload(
     """
     returns = score.ranking_returns(metrics)
     scores = [{name: values[name] for name in returns if name in values} for values in metrics]
-    first = index_payload(trials, title, lambda trial: shown_lines(lines_of(trial)))
+    columns = {t.id: t.media if lines_of is None else t.media.of_lines(lines_of(t)) for t in trials}
+    first = index_payload(trials, title, lambda trial: list(columns[trial.id].lines(columns[trial.id].shown())))
     first["metrics"] = metrics_payload(trials, scores, statuses, params=first["params"], is_whole=is_whole)
     if ranking is not None:
         first["judged"] = {configurations_key(returns[0], "", 1): ranking}
@@ -193,24 +194,6 @@ def scores_of(trials: Sequence[TrialFiles], metric: str, section: str) -> list[f
 def configurations_key(metric: str, section: str, sign: int) -> str:
     """Return the name under which the page holds the configurations of a score."""
     return f"{metric}|{section if metric == CLIP else ''}|{'min' if sign < 0 else 'max'}"
-
-
-def shown_lines(lines: Sequence[Line]) -> list[Line]:
-    """Return the index lines of the last and the best clip under each key of a trial."""
-    last: dict[tuple[str, str], float] = {}
-    best: dict[tuple[str, str], tuple[Any, int]] = {}
-    steps = [_number(line.get("step")) for line in lines]
-    places = [
-        ((line["section"], line["key"]), -math.inf if step is None else step, line)
-        for line, step in zip(lines, steps, strict=True)
-    ]
-    for number, (group, step, line) in enumerate(places):
-        last[group] = max(step, last.get(group, step))
-        rank = (score.clip_rank(line), number)
-        best[group] = max(rank, best.get(group, rank))
-    return [
-        line for number, (group, step, line) in enumerate(places) if step == last[group] or number == best[group][-1]
-    ]
 
 
 def metrics_payload(
