@@ -1,8 +1,8 @@
 """How long the viewer's first picture takes with 1,000 trials of 100 clips: python -m tests.benchmarks.bench_viewer.
 
 First with a server that starts at the same moment and has to read the trials (their files are in the system's cache),
-then with one that has read them. ``--folder`` keeps the experiment for the next run. The clips are real: five small
-mp4s, hard-linked.
+then with one that has read them; and what the verdict costs, by ``tm.load`` and on the page. ``--folder`` keeps the
+experiment for the next run. The clips are real: five small mp4s, hard-linked.
 """
 
 from __future__ import annotations
@@ -14,6 +14,8 @@ import json
 import os
 import random
 import statistics
+import subprocess
+import sys
 import tempfile
 import time
 import urllib.request
@@ -21,7 +23,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from tests.benchmarks.common import cpu_seconds, serving
+from tests.benchmarks.common import cpu_seconds, memory_kb, serving
 from tests.support.browser import FLAGS, find_chromium
 from tests.support.viewing import moving_bar
 
@@ -50,6 +52,13 @@ from tune_media.viewing.watch import make_watch_server
 server = make_watch_server(sys.argv[1])
 print(server.port, flush=True)
 server.serve_forever()
+"""
+_VERDICT = """
+import resource, sys
+import tune_media as tm
+assert tm.load(sys.argv[1]).verdict.title
+used = resource.getrusage(resource.RUSAGE_SELF)
+print(used.ru_utime + used.ru_stime, used.ru_maxrss / 1000)
 """
 _WATCH = """
 addEventListener("loadeddata", () => { window.firstPicture ??= performance.now(); }, true);
@@ -82,7 +91,7 @@ def make(folder: Path, trials: int, clips: int) -> None:
         path.write_bytes(encode_video(moving_bar(30, number), fps=30).data)
         originals.append(path)
     params = {f"setting_{number}": number for number in range(300)}
-    noise = random.Random(1)
+    noise, states = random.Random(1), []
     for trial in range(trials):
         media = folder / f"trial_{trial:04d}" / "media"
         clip_folder = media / "evaluation" / "episodes" / "best"
@@ -95,12 +104,39 @@ def make(folder: Path, trials: int, clips: int) -> None:
             own = {"id": id, "path": path, "step": at * 4000, "episode_return": round(noise.uniform(0, 500), 2)}
             size = {"width": 64, "height": 48, "fps": 30.0, "frames": 30, "training_iteration": at, "seed": at}
             rows.append(json.dumps(LINE | own | size | {"trial_id": f"t{trial}", "bytes": 2000 + noise.randrange(999)}))
-        (media / "index.jsonl").write_text("\n".join(rows) + "\n")
-        (media.parent / "params.json").write_text(json.dumps({"lr": noise.random(), "gamma": trial % 5, **params}))
+        returns = [noise.uniform(0, 500) for _ in range(10)]
+        (media / "index.jsonl").write_text("\n".join([*rows, evaluation(media.parent, clips, returns)]) + "\n")
+        config = {"lr": noise.random(), "gamma": trial % 5, **params}
+        (media.parent / "params.json").write_text(json.dumps(config))
         metrics = {f"learner_{number}": noise.random() for number in range(148)}
-        returns = {"env_runners": {"episode_return_mean": noise.uniform(0, 500)}}
-        result = {"training_iteration": clips, "timesteps_total": clips * 4000, "evaluation": returns, **metrics}
+        means = {"env_runners": {"episode_return_mean": statistics.mean(returns)}}
+        result = {"training_iteration": clips, "timesteps_total": clips * 4000, "evaluation": means, **metrics}
         (media.parent / "result.json").write_text(json.dumps(result) + "\n")
+        facts = {"trial_id": f"t{trial}", "relative_logdir": media.parent.name, "status": "TERMINATED"}
+        own = {**facts, "config": config, "_Trial__unresolved_config": config, "evaluated_params": {"lr": config["lr"]}}
+        states.append([json.dumps(own, indent=2), json.dumps({"last_result": result, "n_steps": "80" * 60_000})])
+    (folder / "experiment_state-2026-01-01_00-00-00.json").write_text(json.dumps({"trial_data": states}))
+
+
+def evaluation(trial: Path, iteration: int, returns: list[float]) -> str:
+    """Write the report of a trial's last evaluation, and return its index line."""
+    from tune_media.storage.episode_files import (
+        EpisodeReport,
+        RecorderEpisodes,
+        file_names,
+        parquet_name,
+        report_parquet,
+    )
+    from tune_media.values.episode_record import EpisodeRecord
+    from tune_media.values.episodes import EpisodeBatch, EpisodeData
+
+    records = [EpisodeRecord(f"{trial.name}-{n}", value, 200 + n, seed=1000 + n) for n, value in enumerate(returns)]
+    batch = EpisodeBatch(tuple(EpisodeData(record, {}) for record in records))
+    report, path = [RecorderEpisodes("evaluation", "episodes", batch)], file_names(iteration * 4000)
+    (trial / path).parent.mkdir()
+    (trial / parquet_name(path)).write_bytes(report_parquet(EpisodeReport("t", iteration, iteration * 4000, report)))
+    own = {"id": batch.id, "path": path, "kind": EpisodeBatch.kind, "key": "episodes/data", "step": iteration * 4000}
+    return json.dumps({**LINE, **own, "training_iteration": iteration})
 
 
 @contextlib.contextmanager
@@ -130,15 +166,26 @@ def open_cold(browser: Any, folder: Path, clips: int) -> dict[str, float]:
         for name, condition in {
             "first picture": "window.firstPicture",
             "all trials read": f"{app}.data && !{app}.reading",
+            "the verdict": f"{app}.judged",
             "all clips known": f"{app}.data.trials.at(-1).clipCount === {clips}",
         }.items():
             wait_for(page, condition)
             found[name] = time.perf_counter() - began
             if name == "first picture":
                 found["trials in the first picture"] = page.evaluate(f"{app}.data.trials.length")
-        found["CPU of the server"] = cpu_seconds(pid)
+            if name == "the verdict":
+                found["CPU of the server until then"] = cpu_seconds(pid)
+                found["MB of the server until then"] = memory_kb("VmHWM", pid) / 1000
+        found["CPU of the server"], found["MB of the server"] = cpu_seconds(pid), memory_kb("VmHWM", pid) / 1000
         page.close()
     return found
+
+
+def verdict(folder: Path) -> dict[str, float]:
+    """Return what ``tm.load(...).verdict`` costs a process."""
+    printed = subprocess.run([sys.executable, "-c", _VERDICT, folder], check=True, capture_output=True, text=True)
+    seconds, size = map(float, printed.stdout.split())
+    return {"CPU": seconds, "MB": size}
 
 
 def show(head: str, rounds: list[dict[str, float]], form: str) -> None:
@@ -251,6 +298,7 @@ def main() -> None:
             cold = [open_cold(browser, folder, options.clips) for _ in range(min(3, options.rounds))]
             print("| started cold | until | median, s | least | most |\n|---|---|---|---|---|")
             show("`tune-media watch`", cold, ".1f")
+            show("`tm.load(...).verdict`", [verdict(folder) for _ in cold], ".1f")
             with watching(folder) as (url, pid):
                 urllib.request.urlopen(url + "data/index.json").read()
                 ask(url, pid)

@@ -181,3 +181,12 @@ def test_one_run_or_one_evaluation_seed_has_no_interval():
     assert estimate(np.array([3.0])).value == 3.0 and np.isnan(estimate(np.array([3.0])).low)
     means, _ = infer([Sample(np.full((1, 2, 1), 2.0)), Sample(np.full((1, 4, 1), 2.0))]).of_one_sweep()
     assert np.isnan(means[0].low) and means[1] == Estimate(2.0, 2.0, 2.0)
+
+
+def test_configurations_of_one_form_are_judged_as_each_by_itself():
+    tables = np.random.default_rng(5).normal(size=(6, 2, 3, 4))  # of two sweeps
+    together = infer([Sample(table, True) for table in tables])
+    alone = infer([Sample(table, True, episodes=number) for number, table in enumerate(tables, 1)])
+    assert together.pairs == alone.pairs
+    for name in ("mean_low", "mean_high", "lead", "low", "high", "half_runs", "is_worse"):
+        np.testing.assert_allclose(getattr(together, name), getattr(alone, name), rtol=1e-12)

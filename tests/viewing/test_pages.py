@@ -2,8 +2,10 @@ import json
 
 import pytest
 
-from tests.support.viewing import write_trial
+from tests.support.viewing import write_snapshot, write_trial
 from tune_media.experiment.trial_folders import LogDirectory, Trials
+from tune_media.viewing import score_tables
+from tune_media.viewing.inference import infer
 from tune_media.viewing.pages import TrialPages
 
 
@@ -38,3 +40,17 @@ def test_a_page_is_made_again_only_if_what_it_shows_has_changed(pages, tmp_path)
     assert len(json.loads(pages.first().content)["trials"]) == 2  # it waits for no look at the files
     assert json.loads(pages.index().content)["clips"]["count"] == 16
     assert len(json.loads(pages.first().content)["trials"]) == 3
+
+
+def test_configurations_are_judged_once_for_all_pages_and_without_failed_ones_from_the_first(
+    pages, tmp_path, monkeypatch
+):
+    judged = []
+    monkeypatch.setattr(score_tables, "infer", lambda *samples, **more: judged.append(1) or infer(*samples, **more))
+    write_snapshot(tmp_path, trial_0="TERMINATED", trial_1="ERROR")
+    (first,) = json.loads(pages.first().content)["judged"].values()
+    best, failed = first["configurations"]
+    assert (best["mean"][0], failed["n"]) == (30, 0)  # though that one has 31
+    assert json.loads(pages.configurations("episode_return_mean", "", 1).content) == first
+    pages.curves("episode_return_mean")
+    assert judged == [1]
