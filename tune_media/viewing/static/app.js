@@ -197,9 +197,7 @@
       this.held.titles([data, data.metricsAt, judged, curves, filter, brush], () => {
         const shown = new Set(tm.grid.gridRows(this).rows.map(({ trial }) => trial));
         model.arrange(data.trials, [...shown], data.params.filter((name) => judged && !judged.names.includes(name)));
-        const isShown = (one) => one.trials.some((trial) => shown.has(trial));
-        if (judged) model.arrange(judged.all, judged.all.filter(isShown));
-        return true;
+        if (judged) model.arrange(judged.all, judged.all.filter(({ trials }) => trials.some((one) => shown.has(one))));
       });
     }
 

@@ -6,7 +6,6 @@
   const model = tm.model;
   const TABLE = "table";
   const [CARD_EDGE, CHARACTER, BETWEEN] = [72, 8, 5]; // of a title: pixels; characters between hyperparameters
-  const LONG_TITLE = 27; // characters that a small card has room for
 
   /**
    * Return an estimate's value and the ends of its interval as texts, with the digits that its width allows, and
@@ -22,10 +21,15 @@
 
   const charactersOf = (size) => Math.floor((size - CARD_EDGE) / CHARACTER);
 
-  /** Return how many lines the titles on cards have: room for four hyperparameters, and for all that tell. */
-  function linesOf({ configurations, state }) {
-    const longest = (most) => Math.max(0, ...configurations.all.map((one) => model.titleOf(one, most).length));
-    return Math.max(longest() > LONG_TITLE ? 2 : 1, Math.ceil(longest(1) / charactersOf(state.size)));
+  /** Return how many lines of so many characters a text has. */
+  const linesIn = (text, width) => text.split(" ").reduce(([lines, end], { length }) =>
+    (end && end + length > width ? [lines + Math.ceil(length / width), length + 1] : [lines, end + length + 1]),
+  [1, 0])[0];
+
+  /** Return how many lines the titles on cards have: up to two, and room for all that tell. */
+  function linesOf({ configurations: { all }, state: { size } }) {
+    const most = (count) => Math.max(1, ...all.map((one) => linesIn(model.titleOf(one, count), charactersOf(size))));
+    return Math.max(Math.min(2, most()), most(1));
   }
 
   /** What stands on the best one, and on no other trial. */

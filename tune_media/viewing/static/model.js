@@ -92,7 +92,6 @@
     const named = trials.map((trial) => TUNES_NAME.exec(trial.shownName));
     const areAlike = named.every((parts) => parts && parts[1] === named[0][1]);
     trials.forEach((trial, at) => { trial.shortName = areAlike ? named[at][2] : trial.shownName; });
-    for (const trial of trials) if (trial.unknown) trial.only = trial.shortName;
     const Clip = clipClass(payload);
     const [trialOf, kindOf, sectionOf, keyOf] =
       ["trial", "kind", "section", "key"].map((name) => reader(payload.clips[name]));
@@ -264,8 +263,9 @@
   /** Return the title of a trial or a configuration, with so many hyperparameters, or as many as tell it apart. */
   function titleOf(one, most, others) {
     const text = one.unknown ? UNKNOWN : titleText(pairsOf(one), countIn(one, most), others);
-    if (one.only == null) return text || one.shownName || ALL_TRIALS;
-    return text ? `${text} (trial ${one.only})` : `trial ${one.only}`;
+    const only = one.only ?? (one.unknown ? one.shortName : null);
+    if (only == null) return text || one.shownName || ALL_TRIALS;
+    return text ? `${text} (trial ${only})` : `trial ${only}`;
   }
 
   /** Order the titles of all: what differs most among those shown comes first, but for `last`, training seeds. */
@@ -277,8 +277,7 @@
       || counts.get(b) - counts.get(a));
     let telling = 0;
     while (kinds(names.slice(0, telling)) < kinds(names)) telling++;
-    const order = { names, telling };
-    for (const one of all) one.order = order;
+    for (const one of all) one.order = { names, telling };
   }
 
   /** Return the score that ranks unless one is chosen: a known return, or the best clip; another metric never. */
