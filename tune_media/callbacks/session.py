@@ -85,18 +85,21 @@ class MediaSession:
 
     def __init__(self, key: str, trial: Trial, state: dict[str, Any]) -> None:
         self.key = key
-        before = state.get("outbox") or {}
-        outbox = _opened_outbox(trial, int(before.get("last", 0)))
-        filesystem = for_small_files(trial.storage.storage_filesystem)
-        experiment = trial.storage.experiment_fs_path
+        before, storage, root = state.get("outbox") or {}, trial.storage, outbox_root()
+        last, experiment = int(before.get("last", 0)), storage.experiment_fs_path
+        place = place_name(storage.storage_filesystem, experiment)
+        outbox = Outbox.open(root, place, experiment_timestamp(trial), last)
+        remove_expired(root)  # not before: this one may have waited longer
+        outbox.add_reader(STORAGE)
+        filesystem = for_small_files(storage.storage_filesystem)
         self.services = Services(outbox, filesystem, experiment, Path(key), trial.experiment_dir_name)
         self._outbox, self._summary = outbox, self.services.summary
         self.running: dict[str, Trial] = {}
-        outbox.raise_to(int(before.get("last", 0)))
+        outbox.raise_to(last)
         self._last_media: dict[str, int] = dict(before.get("media") or {})  # the last row of each trial
         self._summary.had_media = bool(before.get("has_media"))
         if not outbox.is_adopted:
-            self._name_gaps(before.get("behind") or {}, int(before.get("last", 0)))
+            self._name_gaps(before.get("behind") or {}, last)
         self.storage = StorageWriter(self.services, {} if outbox.is_adopted else self._last_media)
         self._maker = Maker(self.services)
         self._renderer: TapeRenderer | None = None  # from the first clip on that came as a tape
@@ -482,13 +485,3 @@ def _has_recorder(config: Any) -> bool:
     values = (config.get(name) for name in ("callbacks", "callbacks_class"))
     callbacks = (item for value in values for item in (value if isinstance(value, (list, tuple)) else [value]))
     return any(getattr(type(callback), "records_episodes", False) for callback in callbacks)
-
-
-def _opened_outbox(trial: Trial, last: int) -> Outbox:
-    """Return the outbox of a trial's experiment, of a killed process or new; raises OSError if the disk takes none."""
-    root, storage = outbox_root(), trial.storage
-    place = place_name(storage.storage_filesystem, storage.experiment_fs_path)
-    outbox = Outbox.open(root, place, experiment_timestamp(trial), last)
-    remove_expired(root)  # not before: this one may have waited longer
-    outbox.add_reader(STORAGE)
-    return outbox
