@@ -41,6 +41,7 @@ def results(tmp_path_factory):
         (folder / "result.json").write_text("".join(json.dumps(line) + "\n" for line in lines))
     statuses = dict.fromkeys((f"train_a1b2c_000{number:02}" for number in range(COUNT)), "TERMINATED")
     write_snapshot(experiment, **statuses | {"train_a1b2c_00011": "ERROR"})
+    (experiment / "tuner.pkl").touch()
     (experiment / "train_a1b2c_00011" / "error.txt").write_text("Traceback ...\nValueError: <b>stuck</b>\n")
     return experiment
 
@@ -127,7 +128,7 @@ def test_a_trial_has_its_whole_config_without_secrets_and_its_title_the_others(b
         assert SECRET not in viewer.frame.evaluate("document.documentElement.outerHTML")
         assert not [path for path in tmp_path.rglob("*.js") if SECRET in path.read_text()]
         title = viewer.all("main h2")[0]
-        assert title.startswith("zeta_lr 0.01 · batch 32") and "+3" in title
+        assert title.startswith("zeta_lr 0.01 · depth 0") and "+3" in title  # both have four values; one matters
         viewer.frame.click("main h2 .more-params")
         viewer.wait("document.querySelector('main h2').innerText.includes('seed 4')")
         assert all(name in viewer.all("main h2")[0] for name in NAMES)

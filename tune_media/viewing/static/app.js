@@ -196,8 +196,9 @@
       const { data, judged, curves, state: { filter, brush } } = this;
       this.held.titles([data, data.metricsAt, judged, curves, filter, brush], () => {
         const shown = new Set(tm.grid.gridRows(this).rows.map(({ trial }) => trial));
-        model.arrange(data.trials, [...shown], data.params.filter((name) => judged && !judged.names.includes(name)));
-        if (judged) model.arrange(judged.all, judged.all.filter(({ trials }) => trials.some((one) => shown.has(one))));
+        const isShown = (one) => one.trials.some((trial) => shown.has(trial));
+        model.arrange(data.trials, [...shown], data.params, judged?.names);
+        if (judged) model.arrange(judged.all, judged.all.filter(isShown), judged.names);
       });
     }
 

@@ -268,13 +268,12 @@
     return text ? `${text} (trial ${only})` : `trial ${only}`;
   }
 
-  /** Order the titles of all: what differs most among those shown comes first, but for `last`, training seeds. */
-  function arrange(all, shown, last = []) {
+  /** Order the titles of all: what differs most among those shown comes first, but seeds, not `chosen`, last. */
+  function arrange(all, shown, params, chosen = params) {
     const known = (shown.length > 1 ? shown : all).filter(({ unknown }) => !unknown);
     const kinds = (names) => new Set(known.map(({ texts }) => names.map((name) => texts[name]).join("\n"))).size;
-    const counts = new Map((all[0]?.order.names || []).map((name) => [name, kinds([name])]));
-    const names = [...counts.keys()].sort((a, b) => last.includes(a) - last.includes(b)
-      || counts.get(b) - counts.get(a));
+    const counts = new Map(params.map((name) => [name, kinds([name])]));
+    const names = [...params].sort((a, b) => chosen.includes(b) - chosen.includes(a) || counts.get(b) - counts.get(a));
     let telling = 0;
     while (kinds(names.slice(0, telling)) < kinds(names)) telling++;
     for (const one of all) one.order = { names, telling };
