@@ -349,8 +349,8 @@ class MediaSession:
         for reader, trials in behind.items():
             text = (
                 f"the {reader} may lack the last data of {counted(len(trials), 'trial')} from before the restore "
-                f"({first_names(trials)}): it waited in the outbox of the driver before, which is not on this machine, or "
-                "of another version of tune_media"
+                f"({first_names(trials)}): it waited in the outbox of the driver before, which is not on this machine, "
+                "or of another version"
             )
             if reader != STORAGE:
                 text = text.removeprefix("the ")
