@@ -15,7 +15,7 @@ from tune_media.values.safe_names import full_name
 from tune_media.values.secrets import without_secret
 from tune_media.viewing.catalog import Catalog, load, names_of_trials
 from tune_media.viewing.catalog_row import CatalogRow
-from tune_media.viewing.configurations import short
+from tune_media.viewing.configurations import by_difference, short
 from tune_media.viewing.filmstrip import Strip
 from tune_media.viewing.labels import INK, PALE, WINNER
 
@@ -75,9 +75,10 @@ def choose_tiles(
     else:
         chosen, mark = _winner_first(catalog, _one_each(rows, key, step))
         marked = chosen[0]
+    shown = chosen[:MAX_TILES]
     return [
-        Tile(row, _title(row, catalog, over_training), mark if row is marked and len(chosen) > 1 else "")
-        for row in chosen[:MAX_TILES]
+        Tile(row, title, mark if row is marked and len(chosen) > 1 else "")
+        for row, title in zip(shown, _titles(shown, catalog, over_training), strict=True)
     ]
 
 
@@ -139,10 +140,13 @@ def _evenly(clips: Sequence[CatalogRow]) -> Sequence[CatalogRow]:
     return [clips[round(place * (len(clips) - 1) / (MAX_TILES - 1))] for place in range(MAX_TILES)]
 
 
-def _title(row: CatalogRow, catalog: Catalog, over_training: str | None) -> str:
-    settings = {name: short(without_secret(name, setting_of(row.config, name))) for name in catalog.differing_params}
-    params = [f"{name.rpartition('/')[2]}={value}" for name, value in settings.items()]
-    return row["trial"] if over_training or not params else "  ".join(params)
+def _titles(rows: Sequence[CatalogRow], catalog: Catalog, over_training: str | None) -> list[str]:
+    """Return the hyperparameters of each clip's trial, those first that differ most; without any the trial's name."""
+    params = [] if over_training else catalog.differing_params
+    texts = {name: [short(without_secret(name, setting_of(row.config, name))) for row in rows] for name in params}
+    names = by_difference(texts)
+    told = ("  ".join(f"{n.rpartition('/')[2]}={texts[n][place]}" for n in names) for place in range(len(rows)))
+    return [title or row["trial"] for title, row in zip(told, rows, strict=True)]
 
 
 def strip_of(tile: Tile) -> Strip:
