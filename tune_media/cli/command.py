@@ -204,7 +204,7 @@ def shell_word(path: str, *uris: str | None) -> str:
 
 def nothing_recorded(path: str, trials: Sequence[TrialFiles], wanted: str = "Nothing") -> str:
     """Return the message for an experiment without media, with the remedy for whoever wrote its trials."""
-    from tune_media.experiment.places import is_tunes
+    from tune_media.experiment.places import is_rsl_rls
     from tune_media.experiment.trial_files import unread_of
 
     for file, why in unread_of(trials)[:1]:
@@ -219,7 +219,7 @@ def nothing_recorded(path: str, trials: Sequence[TrialFiles], wanted: str = "Not
             f"Its episodes have no clips: `tune-media render {shell_word(path)} --trial all` makes clips of those "
             "that were recorded as tapes."
         )
-    elif any(trial.has_results for trial in trials) and not any(map(is_tunes, trials)):
+    elif any(map(is_rsl_rls, trials)):
         what_to_do = (
             "A run of rsl_rl takes each mp4 that is written into its log folder: let the training record some, in "
             "Isaac Lab with --video."

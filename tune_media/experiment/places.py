@@ -157,11 +157,10 @@ def is_experiment(folder: Folder) -> bool:
     return folder.has_file("tuner.pkl")
 
 
-def is_tunes(trial: TrialFiles) -> bool:
-    """Whether Tune has made a trial's folder."""
-    return Folder(trial.filesystem, trial.path).has_file("params.pkl") or is_experiment(
-        Folder(trial.filesystem, trial.experiment)
-    )
+def is_rsl_rls(trial: TrialFiles) -> bool:
+    """Whether rsl_rl's log writer has made a trial's folder: a snapshot of it alone is beside it."""
+    name = posixpath.basename(trial.path.rstrip("/"))
+    return Folder(trial.filesystem, trial.experiment).has_file(f"experiment_state-{name}.json")
 
 
 def holds_experiment(folder: Folder) -> bool:
