@@ -127,7 +127,7 @@
   /** What is ticked, above the bar at the bottom. */
   function Tray({ app }) {
     const picks = picksOf(app);
-    const told = (trial, clip) => (clip ? captionOf(clip) : titleOf(trial) + (clip == null ? ": its clip is gone" : ""));
+    const told = (trial, clip) => clip ? captionOf(clip) : titleOf(trial) + (clip == null ? ": its clip is gone" : "");
     if (!picks.length || ["compare", "gate"].includes(app.state.view)) return null;
     return html`<aside class="tray" aria-label="Ticked for comparing">
       <span class="ticked">${picks.map(({ text, trial, path }) => html`<button class="chip"
