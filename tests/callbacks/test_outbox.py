@@ -199,14 +199,16 @@ def test_outboxes_that_nobody_wants_expire_and_are_named_and_nothing_else_is_rem
     (outboxes / "thesis").mkdir(parents=True)
     (outboxes / "thesis" / "chapter.txt").write_text("years of work")
     old, recent, used = (Outbox.open(outboxes, f"/results/{name}", "1") for name in ("old", "recent", "used"))
-    for outbox in (old, recent):
+    tried = Outbox.adopt(outboxes / "0123456789abcdef", {"storage": ""})  # whose check was killed
+    for outbox in (old, recent, tried):
         outbox.append([NewRow("t1", "start")])
         outbox.close(remove=False)
-    make_old([outboxes / "thesis", old.folder, used.folder], 8)
+    make_old([outboxes / "thesis", old.folder, used.folder, tried.folder], 8)
     remove_expired(outboxes)
     assert sorted(outboxes.iterdir()) == sorted([outboxes / "thesis", recent.folder, used.folder])
     assert "/results/old" in caplog.text
     assert "/results/recent" not in caplog.text
+    assert len(caplog.records) == 1, "a check has nothing to deliver"
     used.close(remove=True)
 
 

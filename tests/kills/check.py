@@ -82,9 +82,11 @@ def look(places: Places, goes_on: Callable[[], bool]) -> None:
         time.sleep(0.05 + 2 * (time.monotonic() - begun))
 
 
-def has_tables(file: Path) -> bool:
+def is_of_experiment(file: Path) -> bool:
+    """Return whether an outbox may hold something: it was made whole, and is of an experiment, not of a check."""
     with contextlib.closing(sqlite3.connect(file)) as database:
-        return bool(database.execute("SELECT 1 FROM sqlite_master").fetchone())
+        has_tables = database.execute("SELECT 1 FROM sqlite_master").fetchone() is not None
+        return has_tables and ("storage", "") not in database.execute("SELECT name, value FROM facts").fetchall()
 
 
 def is_old(outbox: Path) -> bool:
@@ -97,8 +99,8 @@ def check_end(places: Places, lost: int, stored: Stored, counts: Counter[str]) -
     folder, experiment = places.folder, places.experiment
     filesystem, truth = filesystem_of(places.server), Truth(folder, lost, stored)
     problems = [] if truth.over else ["the last driver did not come to its end"]
-    # An outbox without tables is of a driver that was killed while it made it: it has nothing, and expires.
-    made = [outbox for outbox in (folder / "outbox").iterdir() if any(map(has_tables, outbox.glob("*.sqlite")))]
+    # Others are of drivers that were killed while they made or tried one: they have nothing, and expire.
+    made = [outbox for outbox in (folder / "outbox").iterdir() if any(map(is_of_experiment, outbox.glob("*.sqlite")))]
     said = "".join(log.read_text() for log in folder.glob("driver-*.log"))
     named = {outbox for outbox in made if f"after the outbox in {outbox} was left" in said}  # of a machine that is back
     counts["outboxes of machines that came back, left and named"] += len(named)

@@ -762,7 +762,7 @@ def outbox_root() -> Path:
 
 def check_outboxes() -> None:
     """Raise OSError unless an outbox can be opened, and takes a little more."""
-    outbox = Outbox.adopt(folder := outbox_root() / uuid.uuid4().hex[:16])
+    outbox = Outbox.adopt(folder := outbox_root() / uuid.uuid4().hex[:16], {"storage": ""})
     assert outbox is not None, "nobody else knows its name"
     try:
         outbox.append([NewRow("", "media", content=bytes(_LEAST_BYTES))], float("inf"))
@@ -793,12 +793,13 @@ def remove_expired(root: Path) -> None:
             facts = _facts_of(folder)
             shutil.rmtree(folder, ignore_errors=True)
             lock_file.close()
-            logger.warning(
-                "tune_media: what a killed driver had not delivered of the experiment in %s, and no restore has "
-                "adopted for a week, is removed: %s.",
-                facts.get("storage", "an unknown folder"),
-                folder,
-            )
+            if storage := facts.get("storage", "an unknown folder"):  # none: of a check that was killed
+                logger.warning(
+                    "tune_media: what a killed driver had not delivered of the experiment in %s, and no restore has "
+                    "adopted for a week, is removed: %s.",
+                    storage,
+                    folder,
+                )
 
 
 def _facts_of(folder: Path) -> dict[str, str]:
