@@ -252,7 +252,8 @@ class BackendReader(Reader, Context):
         if not self._rows and not self._fetch():
             self._commit()
             if self._is_closing and not self._chores and not self._is_finished:
-                self.backend.finish()
+                if "finish" not in self.backend.in_loop:
+                    self.backend.finish()
                 self._is_finished = True
                 self._commit()
             return False

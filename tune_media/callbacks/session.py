@@ -331,14 +331,16 @@ class MediaSession:
             if not self.storage.is_away:
                 self.storage.wait(_SETTLE_SECONDS)
         behind: dict[str, list[str]] = {}
+        last = 0  # not known
         with self.services.faults.guard("the outbox", "reading what waits"):
+            last = self._outbox.written
             behind = {key: reader.behind for key, reader in self._readers.items()}
             running = set(self._outbox.trials_without_end())  # a restore looks for the media of these
             late = self._outbox.trials_behind(STORAGE, ("media", "episodes"))
             behind[STORAGE] = [trial for trial in late if trial not in running]
         behind = {key: trials for key, trials in behind.items() if trials}
         self._was_behind |= bool(behind)
-        state = {"last": self._outbox.written, "media": dict(self._last_media), "has_media": self._summary.has_media}
+        state = {"last": last, "media": dict(self._last_media), "has_media": self._summary.has_media}
         return {"outbox": {**state, "behind": behind}}
 
     def _name_gaps(self, behind: dict[str, list[str]], last: int) -> None:
@@ -350,7 +352,7 @@ class MediaSession:
             text = (
                 f"the {reader} may lack the last data of {counted(len(trials), 'trial')} from before the restore "
                 f"({first_names(trials)}): it waited in the outbox of the driver before, which is not on this machine, "
-                "or of another version"
+                "or is of another version"
             )
             if reader != STORAGE:
                 text = text.removeprefix("the ")

@@ -142,8 +142,8 @@ class StorageWriter(Reader):
                 if self._reached.pop(known.trial_id, 0) > max((line.row for line in lines), default=0):
                     text = (
                         f"the last media of trial {known.trial_id} before its driver was lost did not reach the "
-                        "storage: they were in that driver's outbox, which is not on this machine, or of another "
-                        "version"
+                        "storage: they were in that driver's outbox, which is not on this machine, or is of "
+                        "another version"
                     )
                     self._faults.problems.add(Problem(text))
                 known.load(  # other media than those whose file is missing get other names
