@@ -148,9 +148,14 @@ def earlier_driver_files(file: Path) -> list[Path]:
     at = next((at for at, (one, next_) in folders if one.startswith("session_") and next_ == "artifacts"), None)
     if at is None:
         return []
-    others = Path(*parts[:at]).glob("session_*")
-    files = [other.joinpath(*parts[at + 1 :]) for other in others if other.name != parts[at]]
-    return sorted((other for other in files if other.is_file()), key=lambda other: -other.stat().st_mtime)
+    files = []
+    for session in Path(*parts[:at]).glob("session_*"):
+        other = session.joinpath(*parts[at + 1 :])
+        with contextlib.suppress(OSError):  # it has none, or is another user's: all users share the folder
+            facts = other.stat()
+            if session.name != parts[at] and facts.st_uid == os.getuid():
+                files.append((facts.st_mtime, other))
+    return [other for _, other in sorted(files, reverse=True)]
 
 
 def json_files(callback: Any) -> dict[Any, Any]:
