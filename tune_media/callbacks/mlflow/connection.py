@@ -20,6 +20,7 @@ _REFUSED = (401, 403)
 _MAX_CHARACTERS = 400  # of what a server answers, which may be a page
 _BOTOS = ("EndpointConnectionError", "ConnectTimeoutError", "ReadTimeoutError")
 _SCHEMES = re.compile(r"schemes are: \[(.*)")  # in the error of one that MLflow does not know
+_NOT_HALF_MADE = re.compile("unable to open|not a database|is locked|is full|readonly|I/O error")  # SQLite's errors
 _HIDDEN: dict[str, str] = {}  # this process's URIs, by the ones without their passwords
 
 
@@ -157,14 +158,17 @@ def _ask(tracking_uri: str | None, registry_uri: str | None, experiment_name: st
 def _message(tracking_uri: str | None, error: Exception) -> str:
     import mlflow
 
-    text = textwrap.shorten(redacted(str(error)), _MAX_CHARACTERS, placeholder="")
+    uri, text = str(tracking_uri or mlflow.get_tracking_uri()), redacted(str(error))
+    text = textwrap.shorten(text, _MAX_CHARACTERS, placeholder="")
     what_to_do = (
         "Pass the address of a server, as in tracking_uri='http://localhost:5000', or of a database, as in "
         "tracking_uri='sqlite:////home/me/mlflow.db'."
     )
     if isinstance(error, ImportError):
         what_to_do = f"Install the Python package {error.name!r}, which MLflow needs for this database."
-    elif str(tracking_uri or mlflow.get_tracking_uri()).startswith("sqlite") and "unable to open" not in text:
+    elif "db upgrade" in text:
+        what_to_do = "Upgrade it as MLflow says, or pass another database."
+    elif uri.startswith("sqlite") and not _NOT_HALF_MADE.search(text):
         what_to_do = (
             "If a process was ended while it made this database, or two made it at once, it is half-made: delete the "
             "file if it has no runs yet, or pass another."
@@ -172,7 +176,7 @@ def _message(tracking_uri: str | None, error: Exception) -> str:
     elif private_names.status_of(error) in _REFUSED:
         what_to_do = "Pass tracking_token=, or set MLFLOW_TRACKING_USERNAME and MLFLOW_TRACKING_PASSWORD."
     elif known := _SCHEMES.search(text):
-        scheme, names = urlsplit(tracking_uri or "").scheme, re.findall(r"[a-z][\w-]*", known[1])
+        scheme, names = urlsplit(uri).scheme, re.findall(r"[a-z][\w-]*", known[1])
         hint = did_you_mean(scheme, names)
         text, what_to_do = f"it has no store for {scheme}://", f"{hint[:1].upper()}{hint[1:]}"
     shown = redacted(repr(tracking_uri))
