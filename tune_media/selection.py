@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import functools
 import math
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -267,7 +267,7 @@ def winners(records: Iterable[EpisodeRecord], selectors: Sequence[Selector]) -> 
     if isinstance(records, Iterable):
         records = list(records)
     is_known = isinstance(records, list) and all(isinstance(record, EpisodeRecord) for record in records)
-    is_chosen = isinstance(selectors, Iterable) and all(isinstance(selector, Selector) for selector in selectors)
+    is_chosen = isinstance(selectors, Collection) and all(isinstance(selector, Selector) for selector in selectors)
     if not is_known or not is_chosen:
         raise TypeError("winners(records, selectors) takes several tune_media.EpisodeRecord and several selectors.")
     ordered = sorted(records, key=lambda record: (record.finished_at, record.id))
