@@ -55,6 +55,7 @@ def test_it_tells_where_a_clip_lies_and_what_the_folders_take(client, clip, expe
     assert file.is_absolute() and file.read_bytes() == client.get(clip).data
     (experiment / file.relative_to(experiment).parts[0] / "checkpoint_000001").mkdir()
     (experiment / file.relative_to(experiment).parts[0] / "checkpoint_000001" / "x.pt").write_bytes(bytes(2_000_000))
+    (experiment / file.relative_to(experiment).parts[0] / "best").symlink_to("checkpoint_000001")
     text = client.get("/data/disk.json").json
     total = sum(one.stat().st_size for one in experiment.rglob("*") if one.is_file()) / 1e6
     assert text.startswith(f"{total:.1f} MB: checkpoints 2.0 MB, ")

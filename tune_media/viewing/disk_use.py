@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import contextlib
+import itertools
+import os
 import posixpath
 from collections import Counter
 from collections.abc import Sequence
@@ -10,6 +13,7 @@ from concurrent.futures import ThreadPoolExecutor
 import pyarrow.fs
 
 from tune_media.experiment.trial_files import TrialFiles
+from tune_media.storage.filesystem import is_local
 from tune_media.viewing.front_end import SHOWN
 from tune_media.viewing.gallery import human_size
 
@@ -20,14 +24,13 @@ _CLIPS, _EPISODES, _CHECKPOINTS, _OTHERS = "clips", "episode data", "checkpoints
 def disk_use(trials: Sequence[TrialFiles]) -> str:
     """Return the size of the trials' folders as people read it, with that of each kind of files, the largest first.
 
-    All files are listed, on an object store with some requests a trial. Raises OSError.
+    All files are listed, on an object store with some requests a trial; links are not followed. Raises OSError.
     """
     folders = {trial.path: trial.filesystem for trial in trials} | {
         trial.media_path: trial.place[0] for trial in trials
     }
     with ThreadPoolExecutor(_THREADS) as pool:
-        listed = pool.map(lambda place: place[1].get_file_info(_all_files(place[0])), folders.items())
-        sizes = {info.path: info.size or 0 for infos in listed for info in infos if info.is_file}
+        sizes = dict(itertools.chain.from_iterable(pool.map(_sizes_in, folders.values(), folders)))
     kinds: Counter[str] = Counter()
     for path, size in sizes.items():
         kinds[_kind_of(path)] += size
@@ -35,8 +38,17 @@ def disk_use(trials: Sequence[TrialFiles]) -> str:
     return f"{human_size(sum(sizes.values()))}{parts and f': {parts}'}"
 
 
-def _all_files(folder: str) -> pyarrow.fs.FileSelector:
-    return pyarrow.fs.FileSelector(folder, recursive=True, allow_not_found=True)
+def _sizes_in(filesystem: pyarrow.fs.FileSystem, folder: str) -> list[tuple[str, int]]:
+    """Return the path and the size of each file in a folder, and in those below."""
+    if not is_local(filesystem):
+        infos = filesystem.get_file_info(pyarrow.fs.FileSelector(folder, recursive=True, allow_not_found=True))
+        return [(info.path, info.size or 0) for info in infos if info.is_file]
+    sizes = []
+    for inner, _, names in os.walk(folder):  # pyarrow follows links, also to a folder above
+        for path in (f"{inner}/{name}" for name in names):
+            with contextlib.suppress(OSError):  # it was deleted meanwhile
+                sizes.append((path, os.lstat(path).st_size))
+    return sizes
 
 
 def _kind_of(path: str) -> str:
