@@ -8,6 +8,7 @@ from dataclasses import is_dataclass
 from typing import Any, ParamSpec, TypeVar
 
 from tune_media.values.checks import as_shown
+from tune_media.values.foreign import without_address
 
 _Given = ParamSpec("_Given")
 _Made = TypeVar("_Made")
@@ -47,4 +48,5 @@ def _shown(value: Any) -> str:
     if isinstance(value, list | tuple):
         inner = ", ".join(map(_shown, value))
         return f"[{inner}]" if isinstance(value, list) else f"({inner}{',' * (len(value) == 1)})"
-    return repr(value) if is_dataclass(value) else as_shown(value)
+    # params.json has the text, by which trials are compared: an address would tell two equal ones apart
+    return without_address(repr(value) if is_dataclass(value) else as_shown(value))
