@@ -162,7 +162,7 @@ MISTAKES = [
     ("tm.export.to_tensorboard('.', 'out', progress=5)", "progress= takes a function that is called with one argument"),
     ("tm.export.to_tensorboard('.', 'out', options={})", "options=...) takes tune_media.MediaOptions or None, got {}"),
     ("tm.gym.RecordEpisodes(Parallel())", "Parallel is a multi-agent env of PettingZoo. Train it with RLlib"),
-    ("tm.gym.RecordEpisodes(OldGym())", "whose step(action) returns five values. One of the old Gym:"),
+    ("tm.gym.RecordEpisodes(OldGym())", "whose step(action) returns five values. If it is one of the old Gym,"),
     ("tm.gym.RecordEpisodes(OldReset())", "whose reset(seed=..., options=...) returns an observation and an info"),
     ("tm.gym.RecordEpisodes(OldReturns()).reset()", "returns an observation and an info"),
     ("tm.gym.RecordEpisodes(OldReturns()).step(0)", "whose step(action) returns five values"),

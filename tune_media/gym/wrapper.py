@@ -156,7 +156,7 @@ class RecordEpisodes(RecordingWrapper, gym.Wrapper[Any, Any, Any, Any], gym.util
         """Reset the env. An episode that was running is unfinished."""
         self._recording.show_last(0)
         begun = self.env.reset(seed=seed, options=options)
-        if not isinstance(begun, tuple) or len(begun) != 2:
+        if not isinstance(begun, tuple | list) or len(begun) != 2:
             raise old_api(self.env)
         observation, info = begun
         self._recording.begin_reset()

@@ -170,7 +170,7 @@ def old_api(env: Any) -> TypeError:
     """Return the error of an env that is not one of Gymnasium's, or does not do as these do."""
     return TypeError(
         f"{rendering.describe(env)} is no env as Gymnasium has them, whose reset(seed=..., options=...) returns an "
-        "observation and an info, and whose step(action) returns five values. One of the old Gym: "
+        "observation and an info, and whose step(action) returns five values. If it is one of the old Gym, wrap it: "
         "gymnasium.make('GymV21Environment-v0', env=env), with the package shimmy."
     )
 
