@@ -6,6 +6,7 @@ import contextlib
 import functools
 import hashlib
 import itertools
+import os
 import pickle
 import posixpath
 import re
@@ -206,7 +207,10 @@ def _needed(filesystem: pyarrow.fs.FileSystem, path: str) -> tuple[str, ...]:
 def _placed(checkpoint: StoredCheckpoint, results: dict[int, dict[str, Any]]) -> StoredCheckpoint:
     """Return a checkpoint with its iteration; of another library's trainable, or a broken one, it is guessed."""
     path = posixpath.join(checkpoint.path, _STATE)
-    content = read_if_there(checkpoint.filesystem, path)
+    here, at = local_path(checkpoint.filesystem, path), (checkpoint.filesystem, path)
+    if here is not None:  # it may be a link, as in a model hub's cache: whoever wrote it runs code here anyway
+        at = pyarrow.fs.LocalFileSystem(), os.path.realpath(here)
+    content = read_if_there(*at)
     state: Any = {}
     try:
         state = {} if content is None else pickle.loads(content)
