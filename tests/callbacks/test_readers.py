@@ -258,6 +258,20 @@ def test_an_outbox_that_another_process_holds_costs_contents_alone(tmp_path, mon
     assert notes.calls[-2:] == ["end", "finish"]
 
 
+def test_a_backend_that_finishes_in_tunes_loop_does_so_once_and_a_damaged_outbox_fails_no_snapshot(
+    tmp_path, monkeypatch
+):
+    class InLoop(Notes):
+        in_loop = frozenset({"finish"})
+
+    sweep = Sweep(tmp_path, backend=(notes := InLoop()))
+    sweep.report(1, clip=blob(1))
+    monkeypatch.setattr(Outbox, "written", property(lambda outbox: outbox._select("SELECT * FROM damaged")))
+    assert sweep.callback.get_state()["outbox"]["last"] == 0
+    sweep.end()
+    assert notes.calls.count("finish") == 1
+
+
 @pytest.mark.parametrize("is_reader_first", [False, True])
 def test_values_that_are_no_plain_data_reach_a_tracker_all_the_same(tmp_path, monkeypatch, is_reader_first):
     class Values(tm.Backend):
