@@ -55,7 +55,7 @@ class Selector:
 
     Raises:
         TypeError: A name that is not text, a ``choose`` that is no function, or a limit that is not a whole number.
-        ValueError: A limit below 1.
+        ValueError: A limit below 1, or an empty name.
 
     Example:
         >>> longest = Selector("longest", lambda records: sorted(records, key=lambda r: r.episode_length)[-1:])
@@ -74,6 +74,8 @@ class Selector:
 
     def __post_init__(self) -> None:
         a_text("'best'").check("Selector(name=...)", self.name)
+        if not self.name:
+            raise ValueError("Selector(name=...) is empty, and its clips are filed under it.")
         if not callable(self.choose):
             raise TypeError(
                 "Selector(name, choose) takes a function of the candidates' records that returns the chosen ones, got "
