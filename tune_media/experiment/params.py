@@ -146,16 +146,17 @@ def is_seed(name: str) -> bool:
 
 
 def title_of_choice(searched: Mapping[str, Any]) -> str:
-    """Return the hyperparameters that Tune chose for a trial but for training seeds: the runs of one have one title.
+    """Return the hyperparameters that Tune chose for a trial, so that the runs of one configuration have one title.
 
-    >>> title_of_choice({"lr": 0.1, "env_config/wind": None, "seed": 3}), title_of_choice({})
+    Training seeds are left out, and names that begin with two underscores, see ``differing``.
+
+    >>> title_of_choice({"lr": 0.1, "env_config/wind": None, "seed": 3, "__trial_index__": 1}), title_of_choice({})
     ('lr 0.1 · wind None', 'all trials')
     """
-    chosen = {name: without_secret(name, value) for name, value in searched.items() if not is_seed(name)}
-    told = [
-        f"{name.rpartition('/')[2]} {f'{value:.12g}' if isinstance(value, float) else value}"
-        for name, value in sorted(chosen.items())
-    ]
+    names = [name for name in searched if not is_seed(name) and not name.startswith("__")]
+    names.sort(key=lambda name: (name.count("/"), name))
+    chosen = [(name.rpartition("/")[2], without_secret(name, searched[name])) for name in names]
+    told = [f"{name} {f'{value:.12g}' if isinstance(value, float) else value}" for name, value in chosen]
     return " · ".join(told) or "all trials"
 
 
