@@ -293,7 +293,7 @@ def test_each_agents_return_is_the_sum_of_its_rewards_across_turns_and_fragments
     env_runner, env = FakeEnvRunner(), TakesTurns()
     env_runner.config.explore = False
     plan = Plan("episodes", as_selectors("best"), video=None)
-    callback = SimpleNamespace(children=set())
+    callback = SimpleNamespace(children=set(), threads=[])
     recording = EnvRunnerRecording(RecorderSettings(plan, sections=("train",)), env_runner, owner=callback)
     recording.new_env(env_runner, env)
     env.reset()

@@ -102,7 +102,7 @@ def fake_ray(monkeypatch):
 def recording_on(env_runner, keep=("best", "worst")):
     settings = RecorderSettings(Plan("episodes", as_selectors(keep)), sections=("train",))
     recording = recordings_of(env_runner)["episodes"] = EnvRunnerRecording(
-        settings, env_runner, owner=SimpleNamespace(children=set())
+        settings, env_runner, owner=SimpleNamespace(children=set(), threads=[])
     )
     return recording
 

@@ -61,6 +61,7 @@ _SUFFIXES = ("", *"bcdefghi")  # of the outboxes of several drivers of one exper
 _COLUMNS = "seq, trial, kind, data, content, file, nbytes, state, recipe"
 _MARKS = "(?,?,?,?,?,?,?,?,?)"
 _SAVE_CURSOR = "INSERT INTO cursors (reader, seq) VALUES (?, ?) ON CONFLICT (reader) DO UPDATE SET seq = excluded.seq"
+_TRIAL = "SELECT data FROM trials WHERE trial = ?"
 _SAVE_TRIAL = "INSERT OR REPLACE INTO trials VALUES (?, ?, ?)"
 _TO_BE_MADE, _READY, _PARKED = 0, 1, 2
 _FORMAT = 1  # of the tables and of the data in them; it grows with each change that an older reader cannot read
@@ -182,9 +183,10 @@ class Outbox:
         self.began = self.last = max(self.reached, int(1000 * time.time()))
         self.nbytes = int(nbytes)  # of contents, recipes, and the data of results and media
         self._in_memory: list[Row] = []  # the newest rows, until the disk takes them
-        trials = self._database.execute("SELECT trial, data, has_ended FROM trials").fetchall()
-        self._trials: dict[str, tuple[bytes, int]] = {trial: (data, has_ended) for trial, data, has_ended in trials}
-        self._unsaved: set[str] = set()  # trials that the disk did not take
+        trials = self._database.execute("SELECT trial, data FROM trials WHERE NOT has_ended").fetchall()
+        # those that have not ended, and those that the disk did not take
+        self._trials: dict[str, tuple[bytes, int]] = {trial: (data, 0) for trial, data in trials}
+        self._unsaved: set[str] = set()
         self._is_held = False  # whether another process has the database locked
         self._skipped: dict[str, list[tuple[int, str, str]]] = {}  # rows that readers do not get
         self._tidied_to = 0
@@ -245,10 +247,13 @@ class Outbox:
                 outbox._database.executemany("INSERT INTO facts VALUES (?, ?)", list(facts.items()))
             return outbox
         except (OSError, sqlite3.Error) as error:
+            if is_new and lock_file is None:  # another process may have locked it meanwhile
+                with contextlib.suppress(OSError):
+                    folder.rmdir()
+            elif is_new:
+                shutil.rmtree(folder, ignore_errors=True)
             if lock_file is not None:
                 lock_file.close()
-            if is_new:
-                shutil.rmtree(folder, ignore_errors=True)
             if isinstance(error, UnreadableOutboxError):
                 raise
             if isinstance(error, sqlite3.DatabaseError) and not isinstance(error, sqlite3.OperationalError):
@@ -511,18 +516,26 @@ class Outbox:
         with self._lock:
             self._trials[trial] = start.packed() if start else pack(None), int(has_ended)
             self._unsaved.add(trial)
-            if self._save(_SAVE_TRIAL, [(name, *self._trials[name]) for name in self._unsaved]):
-                self._unsaved = set()
+            self._save_trials()
+
+    def _save_trials(self) -> None:
+        if self._save(_SAVE_TRIAL, [(name, *self._trials[name]) for name in self._unsaved]):
+            for name in self._unsaved:
+                if self._trials[name][1]:
+                    del self._trials[name]
+            self._unsaved = set()
 
     def trial(self, trial: str) -> StartRow | None:
         """Return the last start of a trial, or None."""
-        data = self._trials.get(trial)
-        return read_row(StartRow, data[0]) if data and unpack(data[0]) else None
+        with self._lock:
+            rows = [self._trials[trial][:1]] if trial in self._trials else self._select(_TRIAL, trial)
+        return read_row(StartRow, rows[0][0]) if rows and unpack(rows[0][0]) else None
 
     def all_trials(self) -> dict[str, StartRow]:
         """Return the last start of each trial."""
         with self._lock:
-            trials = {trial: data for trial, (data, _) in self._trials.items()}
+            trials = dict(self._select("SELECT trial, data FROM trials"))
+            trials |= {trial: data for trial, (data, _) in self._trials.items()}
         return {trial: read_row(StartRow, data) for trial, data in trials.items() if unpack(data)}
 
     def trials_without_end(self) -> list[str]:
@@ -545,8 +558,7 @@ class Outbox:
                 passed = min(self._cursors.values(), default=self.last)
                 self._in_memory = [row for row in self._in_memory if row.seq > passed]
                 if self._unsaved:
-                    waiting = [(trial, *self._trials[trial]) for trial in self._unsaved]
-                    self._unsaved = set() if self._save(_SAVE_TRIAL, waiting) else self._unsaved
+                    self._save_trials()
             if self._in_memory:
                 with contextlib.suppress(OSError, sqlite3.Error):
                     self._append([])
