@@ -232,6 +232,12 @@ def test_an_env_without_frames_is_known_before_the_first_evaluation(prover):
     cannot = Recipe.of(odd_envs.CannotBeMade, {"process": os.getpid()})
     for each in (recipe, without, without, cannot):
         prover.check(each, "an experiment")
-    wait_until(lambda: not prover.is_busy, 120)
-    (problem,) = prover.problems()
+    (problem,) = prover.problems()  # waits for the checks
     assert "env 'HasNoPicture' returned None from render()" in problem
+
+
+def test_a_proof_waits_for_a_frame_check_and_is_not_left_out(prover):
+    """A trial of one short evaluation, whose result comes while the check runs, would prove nothing."""
+    samples = samples_of(odd_envs.Plain)
+    prover.check(samples[0].recipe, "an experiment of one evaluation")
+    assert proven(prover, samples).repeats

@@ -40,8 +40,8 @@ class Prover:
         self._pool = RenderPool(niceness=background_niceness())
         self._work: queue.SimpleQueue[Recipe | list[TapedClip]] = queue.SimpleQueue()
         self._thread: threading.Thread | None = None
-        self._lock = threading.Lock()
-        self.is_busy = False
+        self._lock = threading.RLock()
+        self.is_busy = False  # it has proofs to play; a frame check, which comes before them, keeps none waiting
         self._claimed: set[str] = set()  # recipes that no other trial proves meanwhile
         self._awaited: threading.Event | None = None
         self._reasons: queue.SimpleQueue[str] = queue.SimpleQueue()
@@ -66,14 +66,15 @@ class Prover:
         if verdict is None:
             claim = f"proof {proofs_of(recipe).count}"  # another trial continues if the one that began has ended
             may = not self.is_busy and (recipe in self._claimed or is_first(claim, recipe))
-            if may and recipe not in self._claimed:
-                self._claimed.add(recipe)
-                if ray.get_runtime_context().get_actor_id() is not None:
-                    self._awaited = threading.Event()
+            is_awaited = may and recipe not in self._claimed and ray.get_runtime_context().get_actor_id() is not None
         else:
-            may = verdict.repeats and not self.is_busy
+            may, is_awaited = verdict.repeats and not self.is_busy, False
         if may:
-            self._put(list(samples))
+            self._claimed.add(recipe)
+            with self._lock:  # the thread may just have ended a frame check
+                self._awaited = threading.Event() if is_awaited else self._awaited
+                self.is_busy = True
+                self._put(list(samples))
 
     def problems(self) -> list[str]:
         """Return the findings since the last call; wait for the frame check and a first proof, lest training ends."""
@@ -83,7 +84,6 @@ class Prover:
         return [self._reasons.get() for _ in range(self._reasons.qsize())]
 
     def _put(self, work: Recipe | list[TapedClip]) -> None:
-        self.is_busy = True
         with self._lock:
             self._work.put(work)
             if self._thread is None:
@@ -106,9 +106,10 @@ class Prover:
                     self._reasons.put(problem)
             except Exception as error:
                 logger.info("proving tapes failed: %s", error_text(error), exc_info=True)
-            self.is_busy = not self._work.empty()
-            if not self.is_busy and (awaited := self._awaited) is not None:
-                awaited.set()
+            with self._lock:
+                self.is_busy = not self._work.empty()
+                if not self.is_busy and (awaited := self._awaited) is not None:
+                    awaited.set()
 
     def _decide(self, samples: Sequence[TapedClip]) -> None:
         recipe, proofs = samples[0].recipe.hash, None
