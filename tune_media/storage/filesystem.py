@@ -43,9 +43,9 @@ def write_atomically(filesystem: pyarrow.fs.FileSystem, path: str, content: byte
 
     Object stores show an object when all of it is there, rename by copying and need no folders (six requests of S3).
     """
-    here = _pyarrows_path(filesystem, path)
-    if here is not None:
-        _write_here(here, content)
+    base, below = _base_of(filesystem, path)
+    if str(base.type_name) == "local":  # pyarrow's own: a user's may do more than write a file
+        _write_here(below, content)
         return
     direct = _is_object_store(filesystem)
     if not direct:
@@ -353,12 +353,6 @@ def place_name(filesystem: pyarrow.fs.FileSystem, path: str) -> str:
     """
     here = local_path(filesystem, path)
     return f"{_type_of(filesystem)}://{path.rstrip('/')}" if here is None else os.path.realpath(here)
-
-
-def _pyarrows_path(filesystem: pyarrow.fs.FileSystem, path: str) -> str | None:
-    """Return the local path on pyarrow's own filesystem; None on others: a user's may do more than write a file."""
-    filesystem, path = _base_of(filesystem, path)
-    return path if str(filesystem.type_name) == "local" else None
 
 
 def _base_of(filesystem: pyarrow.fs.FileSystem, path: str) -> tuple[pyarrow.fs.FileSystem, str]:
