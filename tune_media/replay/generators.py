@@ -195,9 +195,9 @@ class RenderGuard:
         self.others: list[str] = []  # threads of which one, or else rendering, has moved them; which, is not known
 
     @property
-    def drawn(self) -> set[str] | None:
+    def drawn(self) -> list[str] | None:
         """The global generators that rendering draws from; None: not known, since another thread may draw, too."""
-        return None if self.others else self.moved
+        return None if self.others else sorted(self.moved)
 
     def begin_episode(self, *, walks: bool = False) -> None:
         """Look the generators up again: the env has been reset. ``walks``: no one else lets ``EnvGenerators`` walk."""

@@ -40,7 +40,7 @@ _IS_CONFINED = "a replay may change nothing outside its own folder"
 _OTHER_TASK = "the env was given another task while it ran, before or at step {} (between episodes, that does no harm)"
 _NO_OWN_FRAME = "no frame of it was rendered while it ran, so nothing would show if a clip of its tape is its episode"
 
-_Found = tuple[Pictures, set[str] | None]  # frames, and the global generators that rendering drew from; None: not known
+_Found = tuple[Pictures, list[str] | None]  # frames, and the global generators that rendering drew from, if known
 Tell = Callable[..., None]  # writes an answer: the contents behind it, and its facts
 
 
@@ -147,7 +147,7 @@ class RecipePlayer:
                 raise ReplayDiffers("the env draws other pictures in each replay", steps)
         except ReplayDiffers as error:
             raise self._render_error(error, tape) from error
-        return {"ages": ages, "length": steps, "draws": None if draws is None else sorted(draws)}
+        return {"ages": ages, "length": steps, "draws": draws}
 
     def _frames_alone(self, tape: Tape, place: tuple[int, int], places: Collection[int]) -> _Found:
         """Play a tape in a separate process: what an env leaves in classes and modules must not reach the next one."""
@@ -219,8 +219,7 @@ class RecipePlayer:
                         shows |= not np.array_equal(guard(lambda: _picture_of(renderer)), first)
             except FrameError as error:
                 return {"problem": f"no clip: {error}", "draws": None}  # as the recording of an episode names it
-        draws = None if guard.drawn is None else sorted(guard.drawn)
-        return {"problem": None if shows else f"{SHOWS_NOTHING}: {reason_of(look)}", "draws": draws}
+        return {"problem": None if shows else f"{SHOWS_NOTHING}: {reason_of(look)}", "draws": guard.drawn}
 
     @contextlib.contextmanager
     def _new_env(self, place: tuple[int, int], notes: list[str] | None = None) -> Iterator[Renderer]:

@@ -80,7 +80,7 @@ def frames_at(
     places: Collection[int],
     on_step: Callable[[int], None] = lambda step: None,
     draws: RenderDraws | None = None,
-) -> tuple[Pictures, set[str] | None]:
+) -> tuple[Pictures, list[str] | None]:
     """Play a tape, rendering the frames of some steps only. Raises ReplayDiffers.
 
     Return their checksums, and the global generators that rendering drew from, or None if not known: ``draws`` is older
