@@ -12,6 +12,7 @@ import tune_media as tm
 from tests.support.driven_sweep import Sweep, blob
 from tests.support.fake_trial import FakeTrial, run
 from tests.support.faults import wait_until
+from tune_media.callbacks.faults import Faults
 from tune_media.callbacks.outbox import NewRow, Outbox
 from tune_media.callbacks.outbox_thread import OutboxThread
 from tune_media.callbacks.session import MediaSession
@@ -345,7 +346,7 @@ def test_a_thread_whose_last_look_fails_looks_again(tmp_path):
             return True
 
     outbox = Outbox.open(tmp_path, "/results/sweep", "1")
-    thread = Thread("last look", SimpleNamespace(outbox=outbox, faults=None))
+    thread = Thread("last look", SimpleNamespace(outbox=outbox, faults=Faults(strict=False)))
     thread.begin()
     assert thread.close(30)
     assert looks == ["the storage is away"] * 2

@@ -75,10 +75,8 @@ class Maker:
     def _put(self, work: Callable[[], None]) -> None:
         self._work.put(work)
         if self._thread is None:
-            try:
+            with self._faults.guard("the store", "starting a thread (it is tried again)", later=True):
                 self._thread = start_thread("tune_media maker", self._run)
-            except RuntimeError as error:
-                self._faults.report("the store", "starting a thread (it is tried again)", error)
 
     def _run(self) -> None:
         while (work := self._work.get()) is not None:

@@ -37,10 +37,8 @@ class OutboxThread:
     def begin(self) -> None:
         """Start the thread, unless it runs. If the system allows no more, it is tried again at the next call."""
         if self._thread is None:
-            try:
+            with self._faults.guard(self.name, "starting a thread (it is tried again)", later=True):
                 self._thread = start_thread(f"tune_media {self.name}", self._run)
-            except RuntimeError as error:
-                self._faults.report(self.name, "starting a thread (it is tried again)", error)
 
     def close(self, seconds: float) -> bool:
         """Wait until all is done, at most so long; return whether it is. After that the thread does nothing more."""
