@@ -5,6 +5,7 @@ TensorBoard loggers and without media, once with a recorder and our callbacks in
 for the same number of iterations, which take at least a minute. A ratio is of the time from the first iteration's
 begin to the last result; its interval is that of the median over the pairs. The CPU time is what the processes have
 used that are there when the last result comes: the driver, Ray's workers (trial, env runners), and those that render.
+The seconds of each pair are printed on stderr as it ends.
 """
 
 from __future__ import annotations
@@ -12,6 +13,7 @@ from __future__ import annotations
 import argparse
 import os
 import statistics
+import sys
 import tempfile
 import time
 from collections.abc import Sequence
@@ -134,6 +136,7 @@ def main() -> None:
                 order = (False, True) if number % 2 else (True, False)
                 taken = {records: run(env, env_runners, iterations, records=records) for records in order}
                 pairs.append((taken[False], taken[True]))
+                print(f"{env}, {env_runners}: {taken[False].seconds:.2f} {taken[True].seconds:.2f}", file=sys.stderr)
             ratios = [ours.seconds / plain.seconds for plain, ours in pairs]
             low, high = interval_of_median(ratios)
             used = [(sum(plain.cpu.values()), sum(ours.cpu.values())) for plain, ours in pairs]

@@ -121,13 +121,24 @@ def test_frames_of_another_env_are_not_compared_and_those_of_its_recipe_are():
     assert "the env of its recipe does not play it here" in clip.note
 
 
+DRAWS = "draws"
+
+
+@pytest.fixture
+def is_alone(monkeypatch):
+    """A process that plays tapes has no threads but an env's; in this one, other tests may have left some."""
+    threads = threading.enumerate
+    here = threading.current_thread()
+    monkeypatch.setattr(threading, "enumerate", lambda: [here, *(t for t in threads() if t.name == DRAWS)])
+
+
 class StartsAThread(odd_envs.Plain):
     """Its thread draws numbers, while its frames take a while."""
 
     def __init__(self, config=None):
         super().__init__(config)
         self._is_over = threading.Event()
-        threading.Thread(target=self._draw, daemon=True).start()
+        threading.Thread(target=self._draw, name=DRAWS, daemon=True).start()
 
     def _draw(self):
         while not self._is_over.is_set():
@@ -147,6 +158,7 @@ def proved(kind, *, episodes=2, is_first=True):
     return RecipePlayer(Recipe.of(kind, {}).content, None, None).prove(tape, (0, 0), is_first=is_first)
 
 
+@pytest.mark.usefixtures("is_alone")
 @pytest.mark.parametrize(
     ("kind", "ages", "draws"),
     [
@@ -161,6 +173,7 @@ def test_a_proof_finds_out_whether_frames_age_and_what_they_draw_from(kind, ages
     assert proved(kind, episodes=1) == {"ages": ages, "length": STEPS_OF_ONE, "draws": draws}
 
 
+@pytest.mark.usefixtures("is_alone")
 @pytest.mark.parametrize(
     ("kind", "draws"),
     [
