@@ -1,0 +1,25 @@
+"""The table of readers: which files of other tools are read, and by what."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import NamedTuple, TypeAlias
+
+from tune_media.foreign.run_files import RunFiles
+from tune_media.foreign.told import Told
+from tune_media.values.clip_columns import Columns
+
+Read: TypeAlias = Callable[[RunFiles, Sequence[str], "Columns | None"], Told]
+"""Gets a run's files, and the paths of those that its patterns match: at least one. It raises nothing that a damaged
+file can cause: that is a sentence in ``not_understood``."""
+
+
+class Reader(NamedTuple):
+    """Reads some files of a run; a pattern with a slash is of the path in the run's folder, else of the file's name."""
+
+    patterns: Sequence[str]
+    read: Read
+
+
+READERS: Sequence[Reader] = ()
+"""In the order in which one is believed more than the next."""

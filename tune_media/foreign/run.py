@@ -1,0 +1,58 @@
+"""A run of another tool, as trials read it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import Any
+
+from tune_media.foreign.told import Curve, Episode, Told
+from tune_media.storage.index_lines import MediumLine
+from tune_media.values.metric_names import RETURN_NAMES
+
+
+@dataclass(frozen=True)
+class ForeignRun:
+    """All that the files of a run tell; its curves are read when they are asked for.
+
+    Attributes:
+        lines: An index line for each clip; the paths are those in the run's folder.
+        columns: The columns of the tables beside its clips.
+        config: Its hyperparameters.
+        env_id: Its task; None if no file names it.
+        told: What each reader found, in the order in which one is believed more than the next.
+    """
+
+    lines: Sequence[MediumLine] = ()
+    columns: frozenset[str] = frozenset()
+    config: Mapping[str, Any] = field(default_factory=dict)
+    env_id: str | None = None
+    told: Sequence[Told] = ()
+
+    @cached_property
+    def curves(self) -> Sequence[Curve]:
+        """Its curves, of two with one name the first."""
+        found: dict[str, Curve] = {}
+        for part in self.told:
+            for curve in part.curves() if part.curves is not None else ():
+                found.setdefault(curve.name, curve)
+        return list(found.values())
+
+    @property
+    def episodes(self) -> Sequence[Episode]:
+        """Its episodes, by the first reader that has any."""
+        return next((part.episodes for part in self.told if part.episodes), ())
+
+    @property
+    def return_from(self) -> tuple[str, str]:
+        """The tag of its return and the unit of its steps: runs whose differ are not compared; empty without one."""
+        returns = [curve for curve in self.curves if curve.name.rpartition("/")[2] in RETURN_NAMES]
+        told = [(part.tag, part.unit) for part in self.told if part.episodes]
+        best = sorted(returns, key=lambda curve: not curve.name.startswith("evaluation/"))
+        return (best[0].tag, best[0].unit) if best else told[0] if told else ("", "")
+
+    @property
+    def not_understood(self) -> list[str]:
+        """What was seen and could not be read."""
+        return [sentence for part in self.told for sentence in part.not_understood]

@@ -1,0 +1,70 @@
+"""What the files of another tool tell of a run, before it is put together."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from tune_media.values.sections import EVALUATION
+
+ENV_STEPS, ITERATIONS, EPISODES, STEPS = "env steps", "iterations", "episodes", "steps"
+"""The units in which tools count training; ``STEPS`` if nothing says which it is."""
+
+
+@dataclass(frozen=True)
+class Curve:
+    """A number over training.
+
+    Attributes:
+        name: Its name in results: ``episode_return_mean`` (``evaluation/episode_return_mean``) for the usual return of
+            a tool, else its tag.
+        tag: Its name in the tool's file, such as ``rollout/ep_rew_mean``.
+        unit: In which its steps count.
+        times: When each value was written, Unix time in seconds; empty if nobody knows.
+    """
+
+    name: str
+    tag: str
+    unit: str
+    steps: Sequence[float]
+    values: Sequence[float]
+    times: Sequence[float] = ()
+
+
+@dataclass(frozen=True)
+class Episode:
+    """An episode of which there may be no clip. ``step`` is that of the training, in ``unit``."""
+
+    section: str = EVALUATION
+    episode_return: float | None = None
+    length: int | None = None
+    seed: int | None = None
+    success: bool | None = None
+    step: float | None = None
+    finished_at: float | None = None  # Unix time in seconds
+    metrics: Mapping[str, float] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class Told:
+    """What one reader found in a run's files.
+
+    Attributes:
+        config: Hyperparameters, nested as the file has them.
+        env_id: The task, if the file names it.
+        episodes: In the order in which they ended; ``tag`` and ``unit`` say where they and their steps come from.
+        clips: Facts of clips as index lines name them (``episode_return``, ``seed``, ``success``, ``step``, ...), by
+            the clip's path in the run's folder.
+        curves: Reads the curves, which takes long; None: the reader has none.
+        not_understood: What was seen and could not be read, one sentence each, with the remedy if there is one.
+    """
+
+    config: Mapping[str, Any] = field(default_factory=dict)
+    env_id: str | None = None
+    episodes: Sequence[Episode] = ()
+    tag: str = ""
+    unit: str = STEPS
+    clips: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
+    curves: Callable[[], Sequence[Curve]] | None = None
+    not_understood: Sequence[str] = ()
