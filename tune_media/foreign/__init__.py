@@ -5,4 +5,4 @@ these folders, nothing in them is run, and a number is taken only if its place s
 ``storage`` and the wings below it.
 """
 
-__all__: list[str] = []
+__all__ = []
