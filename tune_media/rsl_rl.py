@@ -22,7 +22,7 @@ from typing import Any
 import pyarrow.fs
 
 from tune_media.experiment.results import result_time
-from tune_media.storage.bare_clips import KEY, is_clip_name, section_of
+from tune_media.storage.clip_names import KEY, is_clip_name, section_of
 from tune_media.storage.index_lines import MediumLine, read_index
 from tune_media.storage.trial_folder import ERRORS, TrialFolder
 from tune_media.values.checks import local_path

@@ -457,11 +457,11 @@ def test_a_clip_that_is_written_over_is_shown_anew(tmp_path, moviepy):
 def test_a_recorder_that_begins_in_a_folder_of_bare_clips_lists_its_own(tmp_path, moviepy):
     record_video(tmp_path / "videos", 1)
     trials = Trials([LogDirectory.of(str(tmp_path))])
-    assert trials.all(max_age=0)[0].contents.is_bare
+    assert trials.all(max_age=0)[0].run is not None
     record(tmp_path / "videos", episodes=2).close()
     (trial,) = trials.all(max_age=0)
     assert [line["episode_length"] for line in trial.lines] == [3, 3]
-    assert not trial.contents.is_bare
+    assert trial.run is None
 
 
 def test_clips_that_lie_beside_tunes_files_are_no_trial(tmp_path):

@@ -13,6 +13,8 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from tune_media.experiment.results import numbers_of
+from tune_media.foreign.run import ForeignRun
 from tune_media.values.episodes import success_rate, summarized
 from tune_media.values.metric_names import LENGTH_NAME, RETURN_NAMES
 from tune_media.values.sections import TRAIN
@@ -20,6 +22,15 @@ from tune_media.values.sections import TRAIN
 WINDOW = 100
 """The episodes that a result is the mean of: the last ones, as Gymnasium's and Stable-Baselines3's statistics."""
 COLUMNS = ["section", "seed", "episode_return", "episode_length", "success", "env_steps", "finished_at", "metrics"]
+_SCHEMA = pa.schema(
+    [
+        ("section", pa.string()),
+        *((name, pa.int64()) for name in ("seed", "episode_length")),
+        *((name, pa.float64()) for name in ("episode_return", "env_steps", "finished_at")),
+        ("success", pa.bool_()),
+        ("metrics", pa.map_(pa.string(), pa.float64())),
+    ]
+)
 _MAX_RESULTS = 200  # of a section
 
 
@@ -96,3 +107,25 @@ class LoopEpisodes:
 def _mean(window: pa.Table, name: str) -> float:
     values = np.array([np.nan if value is None else value for value in window[name].to_pylist()], float)
     return float(np.mean(values)) if len(values) else np.nan
+
+
+def episodes_of_run(run: ForeignRun) -> LoopEpisodes | None:
+    """Return the episodes of a run of another tool; None if it has none."""
+    rows = [{**vars(episode), "episode_length": episode.length, "env_steps": episode.step} for episode in run.episodes]
+    for number, row in enumerate(rows):  # those without a time keep their order
+        row["finished_at"] = float(number) if row["finished_at"] is None else row["finished_at"]
+        row["metrics"] = list(row["metrics"].items())
+    return LoopEpisodes(pa.Table.from_pylist(rows, _SCHEMA).sort_by("finished_at")) if rows else None
+
+
+def results_of_run(run: ForeignRun, episodes: LoopEpisodes | None) -> list[dict[str, Any]]:
+    """Return the results of a run by their steps: its curves, and the numbers of its episodes that they lack."""
+    found: dict[float, dict[str, Any]] = {}
+    for curve in run.curves:
+        for step, value in zip(curve.steps, curve.values, strict=True):
+            found.setdefault(step, {"timesteps_total": step})[curve.name] = value
+    names = {curve.name for curve in run.curves}
+    for result in episodes.results if episodes else ():
+        numbers = {name: value for name, value in numbers_of(result).items() if name not in names}
+        found.setdefault(result["timesteps_total"] or 0, {}).update(numbers)  # of an evaluation of unknown step: 0
+    return [found[step] for step in sorted(found)]

@@ -20,7 +20,7 @@ import pyarrow.fs
 
 from tune_media.experiment.state import Listings
 from tune_media.experiment.trial_files import TrialFiles, Version, version_of
-from tune_media.storage.bare_clips import bare_version
+from tune_media.foreign.finding import files_of
 from tune_media.storage.filesystem import absolute, as_argument, at_uri, is_inside, is_local
 from tune_media.storage.filesystem import local_path as path_here
 from tune_media.storage.index_lines import INDEX_PATH
@@ -323,9 +323,10 @@ class TrialFolders:
         """Return the version of a folder's index, or of clips that no index lists, or None if it is no trial's."""
         known = self._known.get(folder)
         bare: Version | OSError | None = None
-        if not _is_there(mark) and (has_no_files or (known is not None and known.contents.is_bare)):
+        if not _is_there(mark) and (has_no_files or (known is not None and known.run is not None)):
             try:
-                bare = bare_version(self._filesystem, folder)
+                files = files_of(self._filesystem, folder)
+                bare = files.version if files.clips else None
             except OSError as error:
                 bare = error
         if bare is not None:

@@ -20,12 +20,15 @@ import pyarrow as pa
 import pyarrow.fs
 
 from tune_media.experiment import params, results
-from tune_media.experiment.loop_results import COLUMNS, LoopEpisodes
+from tune_media.experiment.loop_results import COLUMNS, LoopEpisodes, episodes_of_run, results_of_run
 from tune_media.experiment.media_columns import MediaColumns
 from tune_media.experiment.results import Metric, numbers_of
 from tune_media.experiment.state import ExperimentState, Snapshots, TrialState
 from tune_media.experiment.status import TRIAL_FAILED, UNENDED, TrialStatus, error_of, text_of_errors, tracebacks
-from tune_media.storage.bare_clips import is_clip_name
+from tune_media.foreign.finding import files_of
+from tune_media.foreign.reading import read_run
+from tune_media.foreign.run import ForeignRun
+from tune_media.storage.clip_names import is_clip_name
 from tune_media.storage.entry import LOST, ONLY_TAPE, STORED, UNRENDERED, may_be_rendered
 from tune_media.storage.episode_files import episode_table, parquet_name
 from tune_media.storage.filesystem import file_info, is_inside, is_local, json_file, open_file
@@ -65,10 +68,11 @@ class TrialFiles:
 
     def __init__(self, name: str, filesystem: pyarrow.fs.FileSystem, path: str, columns: Columns | None = None) -> None:
         self.name = name  # as shown; the viewer's is what TensorBoard calls the run
-        self._columns = columns  # of tables beside clips that no index lists
+        self._columns = columns  # of tables of other tools
         self.filesystem, self.path = filesystem, path
         self.version: Version | None = None  # size and mtime of the index that was read; None before ``refresh``
         self.results_version: Version | None = None  # the same of the results
+        self.run: ForeignRun | None = None  # the run of another tool, if neither Tune nor a recorder of ours wrote here
         self.is_loop = False  # a loop outside Tune recorded its episodes: results are made of them
         self.is_abandoned = False  # see ``mark_abandoned``
         self.media = MediaColumns.of_lines([])  # the lines of its stored media, without those of episode reports
@@ -93,6 +97,7 @@ class TrialFiles:
         self._last_metrics: dict[str, float] | None = None
         self._loop_tables: dict[str, pa.Table] = {}  # by the path of the report, which never changes
         self._loop_episodes: LoopEpisodes | None = None  # of these tables
+        self._run_results: list[Line] | None = None  # of ``run``
 
     def __repr__(self) -> str:
         return f"{type(self).__name__}({self.name!r}, {len(self.media)} media)"
@@ -118,7 +123,7 @@ class TrialFiles:
     @property
     def trial_id(self) -> str:
         """The id of the trial that it has the results of, by these, the index or Tune; else its folder's name."""
-        first = {} if self.is_loop else next(self._each_result(), {})
+        first = {} if self.is_loop or self.run else next(self._each_result(), {})
         state, folder = self._tune_state, posixpath.basename(self.path.rstrip("/"))
         return str(first.get("trial_id") or min(self.trial_ids, default=state.trial_id if state else folder))
 
@@ -141,9 +146,10 @@ class TrialFiles:
         return self.version, self._lines, self.is_abandoned
 
     def read(self) -> TrialFiles:
-        """Read the index and its lines in the log, and return the trial itself. Raises OSError."""
-        contents = read_trial(self.filesystem, self.path, self._columns)
-        stored, others = _parted(contents.lines, "status", STORED)
+        """Read the index and its lines in the log, or the run of another tool; return the trial. Raises OSError."""
+        contents = read_trial(self.filesystem, self.path)
+        lines = self._lines_of(contents)
+        stored, others = _parted(lines, "status", STORED)
         reports, media = _parted(stored, "kind", EpisodeBatch.kind)
         self.media, self.reports = MediaColumns.of_lines(media), MediaColumns.of_lines(reports)
         self.is_loop = bool(reports) and all(line.get("training_iteration") is None for line in reports)
@@ -153,14 +159,22 @@ class TrialFiles:
         self.unrendered = {}
         for line in filter(may_be_rendered, others):
             self.unrendered.setdefault(str(line.get("episode_id")), []).append((line["section"], line["key"]))
-        ids = (line.get("trial_id") for line in contents.lines)
+        ids = (line.get("trial_id") for line in lines)
         self.trial_ids = frozenset(id for id in ids if isinstance(id, str))
-        times = (as_number(line.get("time")) for line in contents.lines)
+        times = (as_number(line.get("time")) for line in lines)
         self.newest = max((time for time in times if math.isfinite(time)), default=0.0)
         self._lines = hash((self.media.packed, self.reports.packed, *map(parsed_bytes, others)))
         self._rows = self._config = None
+        self._run_results = None
         self.contents = dataclasses.replace(contents, lines=())
         return self
+
+    def _lines_of(self, contents: TrialContents) -> Sequence[Line]:
+        """Return the lines of the index and the log; without these, read the files of another tool for its clips."""
+        is_listed = contents.lines or contents.is_coming
+        files = None if is_listed else files_of(self.filesystem, self.path)
+        self.run = read_run(files, self._columns) if files is not None and files.infos else None
+        return [line.fields() for line in self.run.lines] if self.run is not None else contents.lines
 
     @property
     def lines(self) -> list[Line]:
@@ -229,10 +243,11 @@ class TrialFiles:
         return TrialStatus(word, error, state.iterations if state else None)
 
     def read_config(self) -> dict[str, Any]:
-        """Return its ``params.json``, with objects named by Tune's ids, or else the params in its folder's name."""
+        """Return its ``params.json``, with objects named by Tune's ids, or else what its run or its name tells."""
         config = json_file(self.filesystem, posixpath.join(self.path, PARAMS), damaged=params.UnknownConfig())
         if isinstance(config, params.UnknownConfig):
             return config
+        config = config or dict(self.run.config if self.run else {})
         config = config or params.params_of_name(posixpath.basename(self.path.rstrip("/")))
         text = str(config)
         if self.tune_view is None or not any(part in text for part in _OBJECTS):
@@ -268,6 +283,8 @@ class TrialFiles:
 
     def loop_episodes(self) -> LoopEpisodes | None:
         """Return the episodes of a loop outside Tune; None if it has none, or if Tune has its results."""
+        if self.run is not None:
+            return episodes_of_run(self.run)
         if not self.is_loop:
             return None
         before = len(self._loop_tables)
@@ -282,6 +299,10 @@ class TrialFiles:
 
     def _loop_results(self) -> list[Line] | None:
         episodes = self.loop_episodes()
+        if self.run is not None and self.run.has_results:
+            if self._run_results is None:
+                self._run_results = results_of_run(self.run, episodes)
+            return self._run_results
         return None if episodes is None else episodes.results
 
     @property
@@ -297,7 +318,7 @@ class TrialFiles:
     def result_lines(self, driver: Path | None = None) -> list[bytes]:
         """Return its results that count, as ``results_of_trial``; those of a loop outside Tune, as Tune has them."""
         episodes = self.loop_episodes()
-        if episodes is None:
+        if episodes is None or self.run is not None:
             _ = self.last_metrics, self.status  # which says that they are cut off
             return results.results_of_trial(self.filesystem, self.path, driver)
         return [json.dumps(result).encode() for result in episodes.reported()]
@@ -382,7 +403,7 @@ class TrialFiles:
 
     def refresh_metrics(self, version: Version) -> bool:
         """Read the last metrics if the results (size, mtime; zeros: none) are not those read last; return whether."""
-        if self.is_loop:
+        if self.is_loop or self.run is not None:
             version = self.version or NO_FILE
         if version == self.results_version:
             return False

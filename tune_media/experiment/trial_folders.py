@@ -21,7 +21,6 @@ from tune_media.experiment.places import Folder
 from tune_media.experiment.state import Listings, Snapshots
 from tune_media.experiment.status import TrialStatus
 from tune_media.experiment.trial_files import TrialFiles, TuneView, Version, mark_abandoned, version_of
-from tune_media.storage.bare_clips import RUNS
 from tune_media.storage.filesystem import as_argument, is_local
 from tune_media.storage.passed_over import passed_over
 from tune_media.storage.trial_folder import RESULTS
@@ -50,7 +49,7 @@ def load_trials(
     folders, trials = _read_trials(places.find_folders(source, filesystem), wanted)
     trials = _once(trials)
     if wanted:
-        check_there(wanted, [name for trial in trials for name in trial.contents.columns])
+        check_there(wanted, [name for trial in trials for name in (trial.run.columns if trial.run else ())])
     snapshots = Snapshots()
     view = TuneView(trials, snapshots)
     for trial in trials:
@@ -120,7 +119,7 @@ def _read_experiments(
 
 def _may_be_stray(found: TrialFiles | Exception) -> bool:
     """Return whether a folder has only clips that no recorder named: beside a sweep, these are figures and the like."""
-    return isinstance(found, TrialFiles) and found.contents.is_unnamed
+    return isinstance(found, TrialFiles) and found.run is not None and found.run.is_unnamed
 
 
 def _has_sure(read: Iterable[dict[str, TrialFiles | Exception]]) -> bool:
@@ -467,8 +466,8 @@ class Trials:
 
 def _without_strays(trials: Mapping[str, TrialFiles], root: str) -> tuple[list[TrialFiles], list[TrialFiles]]:
     """Return the trials and the strays (see ``_may_be_stray``) of a log directory, without the parts of others."""
-    bare = {path for path, trial in trials.items() if trial.contents.is_bare}
-    parts = {posixpath.join(path, run) for path in bare for run in RUNS}
+    bare = {path for path, trial in trials.items() if trial.run is not None}
+    parts = {path for path in bare if any(path.startswith(f"{outer}/videos/") for outer in bare)}
     parts |= {path for path in bare if posixpath.dirname(path) in bare - {root}}  # as tm.load does
     kept = [trial for path, trial in trials.items() if path not in parts]
     has_sure = not all(map(_may_be_stray, kept))

@@ -5,4 +5,8 @@ these folders, nothing in them is run, and a number is taken only if its place s
 ``storage`` and the wings below it.
 """
 
-__all__ = []
+__all__ = [
+    "finding",
+    "reading",
+    "run",
+]

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import NamedTuple, TypeAlias
 
+from tune_media.foreign.clip_tables import read_tables
 from tune_media.foreign.run_files import RunFiles
 from tune_media.foreign.told import Told
 from tune_media.values.clip_columns import Columns
@@ -15,11 +16,11 @@ file can cause: that is a sentence in ``not_understood``."""
 
 
 class Reader(NamedTuple):
-    """Reads some files of a run; a pattern with a slash is of the path in the run's folder, else of the file's name."""
+    """Reads some files of a run; a pattern with a slash is of the end of the path, else of the file's name."""
 
     patterns: Sequence[str]
     read: Read
 
 
-READERS: Sequence[Reader] = ()
+READERS: Sequence[Reader] = (Reader(("*.csv", "*.json", "*.jsonl"), read_tables),)
 """In the order in which one is believed more than the next."""

@@ -22,6 +22,7 @@ class ForeignRun:
         config: Its hyperparameters.
         env_id: Its task; None if no file names it.
         told: What each reader found, in the order in which one is believed more than the next.
+        is_unnamed: No known recorder named any of its clips: it may be a folder of anything.
     """
 
     lines: Sequence[MediumLine] = ()
@@ -29,6 +30,7 @@ class ForeignRun:
     config: Mapping[str, Any] = field(default_factory=dict)
     env_id: str | None = None
     told: Sequence[Told] = ()
+    is_unnamed: bool = False
 
     @cached_property
     def curves(self) -> Sequence[Curve]:
@@ -43,6 +45,11 @@ class ForeignRun:
     def episodes(self) -> Sequence[Episode]:
         """Its episodes, by the first reader that has any."""
         return next((part.episodes for part in self.told if part.episodes), ())
+
+    @property
+    def has_results(self) -> bool:
+        """Whether it may have curves or episodes; reads no curve."""
+        return any(part.curves is not None or part.episodes for part in self.told)
 
     @property
     def return_from(self) -> tuple[str, str]:

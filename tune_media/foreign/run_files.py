@@ -6,9 +6,11 @@ import fnmatch
 import posixpath
 from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import cached_property
 
 import pyarrow.fs
 
+from tune_media.storage.clip_names import is_clip_name
 from tune_media.storage.filesystem import local_path, open_file
 
 MOST_BYTES = 64 * 1024 * 1024
@@ -30,15 +32,28 @@ class RunFiles:
     infos: Mapping[str, pyarrow.fs.FileInfo]
 
     def matching(self, *patterns: str) -> list[str]:
-        """Return the paths, sorted, that match a pattern; one without a slash is of the file's name."""
+        """Return the paths, sorted, that match a pattern: of the file's name, or with a slash of the path's end."""
         return sorted(
             path
             for path in self.infos
             if any(
-                fnmatch.fnmatchcase(path if "/" in pattern else posixpath.basename(path), pattern)
+                fnmatch.fnmatchcase(f"/{path}", f"*/{pattern}")
+                if "/" in pattern
+                else fnmatch.fnmatchcase(posixpath.basename(path), pattern)
                 for pattern in patterns
             )
         )
+
+    @cached_property
+    def clips(self) -> list[str]:
+        """The paths of its clips, sorted."""
+        return sorted(filter(is_clip_name, self.infos))
+
+    @property
+    def version(self) -> tuple[int, int]:
+        """The size of all its files, and when the last was written, in ns."""
+        infos = self.infos.values()
+        return sum(info.size or 0 for info in infos), max((info.mtime_ns or 0 for info in infos), default=0)
 
     def full(self, path: str) -> str:
         """Return a path on the filesystem."""

@@ -56,6 +56,7 @@ class Told:
         episodes: In the order in which they ended; ``tag`` and ``unit`` say where they and their steps come from.
         clips: Facts of clips as index lines name them (``episode_return``, ``seed``, ``success``, ``step``, ...), by
             the clip's path in the run's folder.
+        columns: The columns of the tables that name clips.
         curves: Reads the curves, which takes long; None: the reader has none.
         not_understood: What was seen and could not be read, one sentence each, with the remedy if there is one.
     """
@@ -66,5 +67,6 @@ class Told:
     tag: str = ""
     unit: str = STEPS
     clips: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
+    columns: frozenset[str] = frozenset()
     curves: Callable[[], Sequence[Curve]] | None = None
     not_understood: Sequence[str] = ()

@@ -15,7 +15,7 @@ from typing import Any
 import pyarrow.fs
 
 from tune_media.recording.episode import Candidate
-from tune_media.storage.bare_clips import KEY, section_of
+from tune_media.storage.clip_names import KEY, section_of
 from tune_media.storage.entry import MediaEntry
 from tune_media.storage.episode_files import RecorderEpisodes
 from tune_media.storage.index_lines import read_index

@@ -5,7 +5,7 @@ to read the header of a clip.
 """
 
 __all__ = [
-    "bare_clips",
+    "clip_names",
     "entry",
     "episode_files",
     "filesystem",

@@ -10,14 +10,12 @@ from dataclasses import dataclass
 
 import pyarrow.fs
 
-from tune_media.storage.bare_clips import bare_clips, is_recorders_name
 from tune_media.storage.entry import STORED, may_be_rendered
 from tune_media.storage.filesystem import is_local
 from tune_media.storage.fold import fold
 from tune_media.storage.index_lines import Line, LogLine, MediumLine, read_index
 from tune_media.storage.location import filesystem_of_trial, media_folder, path_of
 from tune_media.storage.log import has_log, read_log
-from tune_media.values.clip_columns import Columns
 
 logger = logging.getLogger("tune_media")
 
@@ -33,16 +31,12 @@ class TrialContents:
     is_coming: bool = False  # the driver is about to write files that are left out
     may_run: bool = False  # a driver that runs may still add media
     unrendered: int = 0  # the number of clips that are only tapes, without those that were rolled back
-    is_bare: bool = False  # nothing lists its media: the lines are made of the names of its clips
-    is_unnamed: bool = False  # no known recorder named its bare clips: it may be a folder of anything
-    columns: frozenset[str] = frozenset()  # of the tables beside its bare clips
 
 
-def read_trial(filesystem: pyarrow.fs.FileSystem, folder: str, columns: Columns | None = None) -> TrialContents:
-    """Read a trial's index and its lines in the log, or, without these, the names of its clips. Raises OSError.
+def read_trial(filesystem: pyarrow.fs.FileSystem, folder: str) -> TrialContents:
+    """Read a trial's index and its lines in the log. Raises OSError.
 
-    ``folder`` may be the trial's folder on the driver, too. Several threads may call this. ``columns`` are those of
-    tables beside bare clips.
+    ``folder`` may be the trial's folder on the driver, too. Several threads may call this.
     """
     listed = read_lines(filesystem, folder)
     place, trial_id = _place_of(filesystem, folder, listed.index)
@@ -52,13 +46,10 @@ def read_trial(filesystem: pyarrow.fs.FileSystem, folder: str, columns: Columns 
             listed = read_lines(filesystem, path_of(place))
         except FileNotFoundError:  # the pointer was changed, or the driver has listed nothing yet
             place = folder
-    is_listed = bool(listed.lines) or listed.is_coming
-    bare, names = ([], frozenset[str]()) if is_listed else bare_clips(filesystem, path_of(place).rstrip("/"), columns)
-    fields = [line.fields() for line in listed.lines or bare]
+    fields = [line.fields() for line in listed.lines]
     unrendered = sum(map(may_be_rendered, fields))
     may_run = time.time() - listed.written < _RUNNING_SECONDS
-    is_unnamed = bool(bare) and not any(is_recorders_name(line.path) for line in bare)
-    return TrialContents(place, fields, listed.is_coming, may_run, unrendered, bool(bare), is_unnamed, names)
+    return TrialContents(place, fields, listed.is_coming, may_run, unrendered)
 
 
 @dataclass(frozen=True)

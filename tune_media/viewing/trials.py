@@ -176,7 +176,7 @@ def lost_lines(catalog: Catalog) -> list[str]:
 
 def column_lines(catalog: Catalog) -> list[str]:
     """Return a line for each choice of columns that clips have their facts from."""
-    lines = (line for trial in catalog.trials if trial.contents.is_bare for line in trial.lines)
+    lines = (line for trial in catalog.trials if trial.run is not None for line in trial.lines)
     taken = Counter(line["columns"] for line in lines if "columns" in line)
     return [f"{counted(count, 'clip')}: {columns}" for columns, count in taken.items()]
 

@@ -6,14 +6,16 @@ import csv
 import io
 import math
 import posixpath
-from collections.abc import Collection, Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
+from tune_media.foreign.run_files import RunFiles
+from tune_media.foreign.told import Told
+from tune_media.storage.passed_over import warn_passed_over
 from tune_media.values.clip_columns import FACTS, FILE, Columns
+from tune_media.values.secrets import error_text
 from tune_media.values.strict_json import parse_json
 
-SUFFIXES = (".csv", ".json", ".jsonl")
-MOST_BYTES = 64 * 1024 * 1024
 _TOO_LARGE_TO_COUNT = 2**53  # for a float
 _NAMES = {
     "return": ("episode_return", "return", "sum_reward", "episode_reward", "total_reward"),
@@ -22,6 +24,20 @@ _NAMES = {
     "step": ("step", "global_step"),
 }
 _TRUTHS = {"true": True, "false": False, "1": True, "0": False, "1.0": True, "0.0": False}
+
+
+def read_tables(files: RunFiles, paths: Sequence[str], columns: Columns | None) -> Told:
+    """Return the facts of clips in all tables of a run, if it has clips."""
+    clips = files.clips
+    tables = ClipTables(files.folder, clips, columns)
+    for path in paths if clips else ():
+        try:
+            tables.add(path, files.read(path))
+        except (OSError, ValueError, RecursionError) as error:
+            warn_passed_over(files.full(path), error_text(error))
+    told = {clip: tables.facts(clip) for clip in clips}
+    facts = {clip: {**found, "columns": names} for clip, (found, names) in told.items() if names}
+    return Told(clips=facts, columns=frozenset(tables.names))
 
 
 class ClipTables:

@@ -1,0 +1,54 @@
+"""Reads a run of another tool with all readers, and puts together what they tell."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from tune_media.foreign.clips import clip_lines, is_recorders_name
+from tune_media.foreign.readers import READERS
+from tune_media.foreign.run import ForeignRun
+from tune_media.foreign.run_files import RunFiles
+from tune_media.foreign.told import Told
+from tune_media.values.clip_columns import Columns
+
+
+def read_run(files: RunFiles, columns: Columns | None = None) -> ForeignRun:
+    """Return a run of these files, of which a later reader tells only what no earlier one did.
+
+    ``columns`` are those of tables in them.
+    """
+    found = [(reader, files.matching(*reader.patterns)) for reader in READERS]
+    told = [reader.read(files, paths, columns) for reader, paths in found if paths]
+    lines = clip_lines(files, _facts_of_clips(told))
+    return ForeignRun(
+        lines,
+        frozenset().union(*(part.columns for part in told)),
+        _joined([part.config for part in told]),
+        next((part.env_id for part in told if part.env_id), None),
+        told,
+        bool(lines) and not any(is_recorders_name(line.path) for line in lines),
+    )
+
+
+def _facts_of_clips(told: Sequence[Told]) -> dict[str, dict[str, Any]]:
+    facts: dict[str, dict[str, Any]] = {}
+    for part in reversed(told):
+        for clip, of_clip in part.clips.items():
+            facts.setdefault(clip, {}).update(of_clip)
+    return facts
+
+
+def _joined(configs: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
+    """Return nested hyperparameters in one, of two with one name the first.
+
+    >>> _joined([{"a": {"lr": 1}}, {"a": {"lr": 2, "seed": 3}, "b": 4}])
+    {'a': {'lr': 1, 'seed': 3}, 'b': 4}
+    """
+    joined: dict[str, Any] = {}
+    for config in configs:
+        for name, value in config.items():
+            before = joined.get(name, value)
+            both = isinstance(before, Mapping) and isinstance(value, Mapping)
+            joined[name] = _joined([before, value]) if both and before is not value else before
+    return joined
