@@ -21,6 +21,7 @@ IMPORTED_AS = {
     "msgpack-numpy": "msgpack_numpy",
     "stable-baselines3": "stable_baselines3",
     "rsl-rl-lib": "rsl_rl",
+    "pyyaml": "yaml",
     "sb3-contrib": "sb3_contrib",
     "trove-classifiers": "trove_classifiers",
 }
@@ -31,10 +32,11 @@ OF_EXTRAS = {  # library: the extras that bring it; all other libraries come wit
     "mlflow": {"mlflow"},
     "requests": {"mlflow"},
     "rsl_rl": {"rsl-rl"},
-    "tensorboard": {"tensorboard"},
+    "tensorboard": {"tensorboard", "folders"},
     "trackio": {"trackio"},
     "wandb": {"wandb"},
     "werkzeug": {"viewer", "tensorboard"},
+    "yaml": {"folders"},
 }
 NOT_IMPORTED = {"torch"}  # RLlib imports it, and does not declare it
 TOOLS = {  # of the extras dev and docs, run and not imported: the file that names it, and its name there

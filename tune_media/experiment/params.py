@@ -17,7 +17,6 @@ from tune_media.values.secrets import without_secret
 _MAX_LIST_CHARACTERS = 80
 _SCALARS = frozenset({bool, int, float, str, type(None)})
 _SEED = re.compile(r"(^|_)(seed|rng)(_|$)|^random_state$", re.IGNORECASE)
-_CLEANRL = re.compile(r"(?P<env_id>.+)__(?P<exp_name>.+)__(?P<seed>\d{1,18})__\d{9,}")
 
 
 WORDS = {
@@ -77,16 +76,6 @@ def in_quotes(text: str) -> str:
     ('relu', '"NaN"', '"none"')
     """
     return f'"{text}"' if text.strip('"').lower() in WORDS else text
-
-
-def params_of_name(folder: str) -> dict[str, Any]:
-    """Return the hyperparameters in the name of a run's folder as CleanRL makes it; none of any other name.
-
-    >>> params_of_name("CartPole-v1__ppo__3__1690000000"), params_of_name("PPO_1")
-    ({'env_id': 'CartPole-v1', 'exp_name': 'ppo', 'seed': 3}, {})
-    """
-    match = _CLEANRL.fullmatch(folder)
-    return {**match.groupdict(), "seed": int(match["seed"])} if match else {}
 
 
 def nested_choice(evaluated: Any, unresolved: Any) -> dict[str, Any]:

@@ -25,6 +25,7 @@ from tune_media.experiment.media_columns import MediaColumns
 from tune_media.experiment.results import Metric, numbers_of
 from tune_media.experiment.state import ExperimentState, Snapshots, TrialState
 from tune_media.experiment.status import TRIAL_FAILED, UNENDED, TrialStatus, error_of, text_of_errors, tracebacks
+from tune_media.foreign.configs import params_of_name
 from tune_media.foreign.finding import files_of
 from tune_media.foreign.reading import read_run
 from tune_media.foreign.run import ForeignRun
@@ -248,7 +249,7 @@ class TrialFiles:
         if isinstance(config, params.UnknownConfig):
             return config
         config = config or dict(self.run.config if self.run else {})
-        config = config or params.params_of_name(posixpath.basename(self.path.rstrip("/")))
+        config = config or params_of_name(posixpath.basename(self.path.rstrip("/")))
         text = str(config)
         if self.tune_view is None or not any(part in text for part in _OBJECTS):
             return config

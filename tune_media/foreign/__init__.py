@@ -6,6 +6,7 @@ these folders, nothing in them is run, and a number is taken only if its place s
 """
 
 __all__ = [
+    "configs",
     "finding",
     "reading",
     "run",

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import NamedTuple, TypeAlias
 
+from tune_media.foreign import configs
 from tune_media.foreign.clip_tables import read_tables
 from tune_media.foreign.run_files import RunFiles
 from tune_media.foreign.told import Told
@@ -22,5 +23,11 @@ class Reader(NamedTuple):
     read: Read
 
 
-READERS: Sequence[Reader] = (Reader(("*.csv", "*.json", "*.jsonl"), read_tables),)
+READERS: Sequence[Reader] = (
+    Reader(configs.PARAMS, configs.read_params),
+    Reader(configs.HYDRA, configs.read_hydra),
+    Reader(configs.SETTINGS, configs.read_settings),
+    Reader(("*.csv", "*.json", "*.jsonl"), read_tables),
+    Reader(("*",), configs.read_name),
+)
 """In the order in which one is believed more than the next."""
