@@ -31,8 +31,10 @@ OF_EXTRAS = {  # library: the extras that bring it; all other libraries come wit
     "matplotlib": {"figure"},
     "mlflow": {"mlflow"},
     "requests": {"mlflow"},
+    "ray": {"tune", "rllib", "wandb", "mlflow", "trackio", "tensorboard"},
     "rsl_rl": {"rsl-rl"},
     "tensorboard": {"tensorboard", "folders"},
+    "tensorboardX": {"tune", "rllib", "wandb", "mlflow", "trackio", "tensorboard"},
     "trackio": {"trackio"},
     "wandb": {"wandb"},
     "werkzeug": {"viewer", "tensorboard"},
@@ -88,13 +90,14 @@ def test_the_package_declares_what_it_imports_and_nothing_else():
 
 def test_each_extra_holds_what_it_is_for():
     extras = setup_cfg()["options.extras_require"]
-    own = {name: libraries(extras.get(name, raw=True)) for name in extras if name not in ("all", "dev", "docs")}
-    assert set().union(*own.values()) - NOT_IMPORTED - {"ray"} == set(OF_EXTRAS)
+    own = {name: libraries(extras.get(name)) for name in extras if name not in ("all", "dev", "docs")}
+    assert set().union(*own.values()) - NOT_IMPORTED == set(OF_EXTRAS)
     for library, names in OF_EXTRAS.items():
         assert {extra for extra, brought in own.items() if library in brought} == names
         assert library in foreign_imports("tune_media")
     in_all = set(re.findall(r"%\((\w+)\)s", extras.get("all", raw=True)))
-    assert in_all == set(own) - {"rsl-rl", "trackio"}  # 300 MB of other libraries; an older Pillow
+    others = {"rsl-rl", "trackio", "tune"}  # 300 MB of other libraries; an older Pillow; in most extras
+    assert in_all == set(own) - others
 
 
 def test_the_extra_for_rllib_leaves_the_release_of_gymnasium_to_ray():
@@ -191,7 +194,7 @@ def test_an_index_shows_links_once_the_url_is_known(monkeypatch):
 
 def test_the_conda_recipe_asks_for_what_setup_cfg_asks_for():
     recipe = (ROOT / ".ci/conda/recipe.yaml").read_text()
-    named = {"ray-tune": "ray[tune]", "tensorboardx": "tensorboardX", "msgpack-python": "msgpack"}
+    named = {"msgpack-python": "msgpack"}
     run = re.findall(r"- ([\w-]+) (.*)", recipe.partition("\n  run:\n")[2].partition("\ntests:\n")[0])
     options = setup_cfg()["options"]
     oldest = options["python_requires"].removeprefix(">=")

@@ -1,4 +1,7 @@
-"""All but RLlib's recorder, the logger callbacks and what plays checkpoints works where Ray cannot be imported."""
+"""All but RLlib's recorder, the logger callbacks and what plays RLlib's checkpoints works without Ray and tensorboardX.
+
+`.ci/beside no_ray` runs this file where neither is installed.
+"""
 
 import os
 import subprocess
@@ -16,8 +19,8 @@ import sys
 
 class NoRay:
     def find_spec(self, name, path=None, target=None):
-        if name.partition(".")[0] == "ray":
-            raise ModuleNotFoundError("No module named 'ray'", name=name)
+        if (library := name.partition(".")[0]) in ("ray", "tensorboardX"):
+            raise ModuleNotFoundError(f"No module named {library!r}", name=name)
 
 sys.meta_path.insert(0, NoRay())
 """
@@ -78,6 +81,48 @@ def test_episodes_are_recorded_and_played_again(run):
 
 
 @pytest.mark.slow
+def test_folders_of_loops_are_listed_drawn_tiled_and_examined(run):
+    printed = run("""
+        import json
+        from pathlib import Path
+        from click.testing import CliRunner
+        import gymnasium as gym
+        import tune_media as tm
+        from tune_media.cli import main
+
+        for aim in (0.0, 1.0):
+            for seed in (0, 1, 2):
+                from tests.support.aim import Aim
+
+                place = {"video_folder": f"runs/aim_{aim}_{seed}", "params": {"aim": aim}}
+                env = tm.gym.RecordEpisodes(Aim(), keep="best", **place)
+                for episode in range(3):
+                    env.reset(seed=10 * seed + episode)
+                    while not env.step([aim])[2]:
+                        pass
+                env.close()
+
+        def command(*words):
+            done = CliRunner().invoke(main, list(words))
+            assert done.exit_code == 0, done.output
+            return done.output
+
+        configurations = command("list", "runs", "--rows", "configurations", "--json").splitlines()
+        print(len(configurations))
+        for words in (
+            ("figure", "runs", "-o", "figure.svg"),
+            ("grid", "runs", "-o", "grid.mp4"),
+            ("filmstrip", "runs", "-o", "strip.png"),
+            ("gallery", "runs", "-o", "gallery"),
+        ):
+            command(*words)
+            assert Path(words[-1]).exists(), words
+        print(command("doctor", "CartPole-v1").splitlines()[-1])
+        """)
+    assert printed.splitlines() == ["2", "This env can be recorded."]
+
+
+@pytest.mark.slow
 def test_an_experiment_is_loaded_listed_rendered_and_shown(run):
     printed = run("""
         import http.client, json, sys, threading
@@ -131,6 +176,7 @@ def test_policies_of_other_libraries_are_evaluated_compared_and_followed(run):
         from pathlib import Path
         from tests.support.commands import split_runner
         from tests.support import aim
+        from tests.support.aim import saved_sweep
         from tune_media.cli import main
 
         for step, well in ((1, 0.1), (2, 0.9)):
@@ -147,30 +193,39 @@ def test_policies_of_other_libraries_are_evaluated_compared_and_followed(run):
         follow = ["--follow", "--until-idle", "5", "--no-clips"]  # last: the process stands back then
         evaluated = command("evaluate", "models/*.json", "--seeds", "0:3", *follow)
         print([one["episodes"] for one in evaluated["checkpoints"]], evaluated["problems"])
+        saved_sweep("sweep", 0.1)
+        how[1] = f"{aim.__name__}:load_only_file"
+        print(command("evaluate", "sweep", "--seeds", "0:2", "--name", "two", "--no-clips")["problems"])
+        episode = "sweep/evaluations/two:worst"
+        del how[2:4]
+        print(command("fork", episode, "sweep", "--at", "1", "--clips", "0")["is_same"])
         print(sorted({name.partition(".")[0] for name in sys.modules} & {"ray"}))
         """)
-    assert printed.splitlines() == ["pass", "[]", "[3, 3] []", "[]"]
+    assert printed.splitlines() == ["pass", "[]", "[3, 3] []", "[]", "True", "[]"]
 
 
-PLAYS, RLLIB = "Playing RLlib's checkpoints", pip_install("rllib")
+PLAYS, RLLIB, TENSORBOARD = "Playing RLlib's checkpoints", pip_install("rllib"), pip_install("tensorboard")
+TASKS = "--policy tests.support.aim:load_policy --env tests.support.aim:make_env --workers 2"
+TRACKERS = {name: pip_install(name.lower()) for name in ("MLflow", "Trackio", "Wandb")}
+CALLBACKS = {name: f"tune_media.{name}MediaLoggerCallback" for name in TRACKERS}
 NEEDS = {
     "tm.evaluate('sweep')": (PLAYS, RLLIB),
     "tm.fork('sweep:best', 'sweep', at=1)": (PLAYS, RLLIB),
     "tm.gate('sweep', 'sweep')": (PLAYS, RLLIB),
-    **{f"tm.{kind}LoggerCallback": f"tune_media.{kind}LoggerCallback" for kind in ("Media", "JsonMedia", "TBXMedia")},
-    **{f"tm.{kind}LoggerCallback": f"tune_media.{kind}LoggerCallback" for kind in ("WandbMedia", "MLflowMedia")},
-    "tm.TrackioMediaLoggerCallback": "tune_media.TrackioMediaLoggerCallback",
+    "tm.MediaLoggerCallback": "tune_media.MediaLoggerCallback",
+    "tm.JsonMediaLoggerCallback": "tune_media.JsonMediaLoggerCallback",
+    "tm.TBXMediaLoggerCallback": ("tune_media.TBXMediaLoggerCallback", TENSORBOARD),
+    **{f"tm.{name}MediaLoggerCallback": (CALLBACKS[name], install) for name, install in TRACKERS.items()},
     "tm.rllib": ("tune_media.rllib", RLLIB),
-    "tm.export.to_tensorboard('sweep', 'logs')": "to_tensorboard",
+    "tm.export.to_tensorboard('sweep', 'logs')": ("to_tensorboard", TENSORBOARD),
     "tm.export.to_tracker('sweep', None)": "to_tracker",
     "demo": ("tune_media.rllib", RLLIB),
-    "doctor CartPole-v1": "tune-media doctor",
+    f"evaluate sweep {TASKS}": "Playing in tasks (--workers)",
+    f"gate sweep sweep {TASKS}": "Playing in tasks (--workers)",
     "evaluate sweep --workers 2": (PLAYS, RLLIB),
     "gate sweep sweep": (PLAYS, RLLIB),
-    "export sweep --to mlflow": "tune_media.MLflowMediaLoggerCallback",
-    "export sweep --to trackio": "tune_media.TrackioMediaLoggerCallback",
-    "export sweep --to wandb": "tune_media.WandbMediaLoggerCallback",
-    "export sweep --to tensorboard -o logs": "to_tensorboard",
+    **{f"export sweep --to {name.lower()}": (CALLBACKS[name], install) for name, install in TRACKERS.items()},
+    "export sweep --to tensorboard -o logs": ("to_tensorboard", TENSORBOARD),
 }
 
 
@@ -184,18 +239,29 @@ def test_what_needs_ray_says_so_and_names_what_to_install(run):
             try:
                 eval(needs)
             except ImportError as error:
-                print(f"{{needs}}: {{error}}")
+                print(f"{{needs}}| {{error}}")
         for words in {[one for one in NEEDS if not one.startswith("tm.")]}:
             done = CliRunner().invoke(main, words.split())
-            print(f"{{words}}: {{done.output.splitlines()[-1]}}")
-            assert done.exit_code == (1 if words.startswith("doctor") else 2), words  # doctor finds a problem
+            print(f"{{words}}| {{done.output.splitlines()[-1]}}")
+            assert done.exit_code == 2, words
         for name in tm.__all__:
             if f"tm.{{name}}" not in {list(NEEDS)}:
                 getattr(tm, name)
         """)
-    told = dict(line.split(": ", 1) for line in printed.splitlines())
+    told = dict(line.split("| ", 1) for line in printed.splitlines())
     assert set(told) == set(NEEDS)
     for what, needs in NEEDS.items():
-        needed, install = needs if isinstance(needs, tuple) else (needs, "pip install 'ray[tune]'")
+        needed, install = needs if isinstance(needs, tuple) else (needs, pip_install("tune"))
         message = f"{needed} needs Ray, which cannot be imported (No module named 'ray'): {install}"
-        assert told[what].removeprefix("Error: ").removeprefix("- ") == message
+        assert told[what].removeprefix("Error: ") == message
+
+
+def test_what_needs_tensorboardx_says_so_and_names_what_to_install(run):
+    printed = run("""
+        try:
+            import tune_media.callbacks.tensorboard
+        except ImportError as error:
+            print(error)
+        """)
+    told = "TensorBoard's events need tensorboardX, which cannot be imported (No module named 'tensorboardX'): "
+    assert printed == f"{told + TENSORBOARD}\n"

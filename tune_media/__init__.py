@@ -32,6 +32,14 @@ _NAMES = {
     "load": "viewing.catalog",
     "short_trial_names": "trial_names",
 }
+_CALLBACKS = {  # the extra that brings what each needs
+    "JsonMediaLoggerCallback": "tune",
+    "MediaLoggerCallback": "tune",
+    "MLflowMediaLoggerCallback": "mlflow",
+    "TBXMediaLoggerCallback": "tensorboard",
+    "TrackioMediaLoggerCallback": "trackio",
+    "WandbMediaLoggerCallback": "wandb",
+}
 _ELSEWHERE = {  # names that people look for here
     "record_episodes": "rllib.record_episodes",
     "RecordEpisodes": "gym.RecordEpisodes",
@@ -97,10 +105,10 @@ if TYPE_CHECKING:
 if not TYPE_CHECKING:  # or type checkers would take any name
 
     def __getattr__(name: str) -> Any:
-        if name.endswith("Callback") and name in _NAMES:
+        if name in _CALLBACKS:
             from tune_media.ray_compat import check_ray
 
-            check_ray(f"tune_media.{name}")
+            check_ray(f"tune_media.{name}", _CALLBACKS[name])
         if name in _MODULES:
             return importlib.import_module(f"{__name__}.{name}")
         if name in _NAMES:

@@ -92,7 +92,7 @@ def to_tensorboard(
     Example:
         ``to_tensorboard("s3://bucket/my_sweep", "my_sweep_tensorboard")``
     """
-    check_ray("to_tensorboard")
+    check_ray("to_tensorboard", "tensorboard")
     from tune_media.callbacks.tensorboard.folder import TensorBoardFolder
 
     if not isinstance(output, (str, os.PathLike)):

@@ -24,16 +24,16 @@ from tune_media.values.problems import remedy
 OLDEST = (2, 50, 1)
 
 
-def check_ray(needing: str, extra: str = "") -> None:
-    """Raise ImportError unless Ray is there, and not older than the tests run on; the arguments are for its message.
+def check_ray(needing: str, extra: str = "tune") -> None:
+    """Raise ImportError unless Ray is there, and not older than the tests run on.
 
-    ``extra``: of this package, which has what is needed; none if ``ray[tune]`` does.
+    The arguments are for its message: ``extra`` is the one of this package that has all that is needed.
     """
     try:
         import ray
     except ImportError as error:
-        install = pip_install(extra) if extra else remedy("pip install 'ray[tune]'")
-        raise ImportError(needing + f" needs Ray, which cannot be imported ({error}): " + install) from error
+        told = f" needs Ray, which cannot be imported ({error}): "
+        raise ImportError(needing + told + pip_install(extra)) from error
 
     found = tuple(int(part) for part in re.findall(r"\d+", ray.__version__)[:3])
     if found < OLDEST:

@@ -15,7 +15,7 @@ from tests.support.commands import command
 from tests.support.envs import CountingEnv
 from tune_media.cli import main
 from tune_media.values.installing import pip_install
-from tune_media.viewing.doctor import examine, examine_in_actor, make_env, missing
+from tune_media.viewing.doctor import examine, examine_apart, make_env, missing
 
 
 class Picture(CountingEnv):
@@ -88,7 +88,7 @@ def test_frames_that_would_make_no_clip(picture, words):
 
 
 def test_a_process_that_dies_is_told(ray_session):
-    (problem,) = examine_in_actor("tests.viewing.test_doctor:Dies", {}).problems
+    (problem,) = examine_apart("tests.viewing.test_doctor:Dies", {}).problems
     assert "SDL_VIDEODRIVER" in problem
 
 
@@ -156,7 +156,9 @@ def test_on_the_command_line(ray_session):
     assert good.exit_code == 0, good.output
     assert "192x32" in good.output
     assert f"ray {ray.__version__}" in good.output
-    assert "Rendering tests.support.envs:CountingEnv in a Ray actor" in good.stderr  # a sign of life, out of the JSON
+    assert (
+        "Rendering tests.support.envs:CountingEnv in another process" in good.stderr
+    )  # a sign of life, out of the JSON
     bad = runner.invoke(main, ["doctor", "CartPole-v1", "--config", "{}", "--json"])
     assert bad.exit_code == 1
     told = json.loads(bad.stdout)

@@ -60,7 +60,7 @@ def demo(storage: str, iterations: int) -> Outcome:
 @click.argument("env")
 @click.option("--config", default='{"render_mode": "rgb_array"}', show_default=True, help="The env's config, JSON.")
 def doctor(env: str, config: str) -> Outcome:
-    """Render frames of ENV in a Ray actor and say what a recording would be, and what is wrong.
+    """Render frames of ENV in another process and say what a recording would be, and what is wrong.
 
     ENV is an id that Gymnasium knows (CartPole-v1, module:Id-v0) or module:EnvClass.
 
@@ -72,7 +72,7 @@ def doctor(env: str, config: str) -> Outcome:
     """
     import json
 
-    from tune_media.viewing.doctor import examine_in_actor
+    from tune_media.viewing.doctor import examine_apart
     from tune_media.viewing.status_line import StatusLine
 
     try:
@@ -82,8 +82,8 @@ def doctor(env: str, config: str) -> Outcome:
     if not isinstance(parsed, dict):
         raise click.BadParameter(f"a JSON object such as {{}}, not {config}", param_hint="--config")
     with StatusLine(sys.stderr) as line:
-        line.stage(f"Rendering {env} in a Ray actor")
-        report = examine_in_actor(env, parsed)
+        line.stage(f"Rendering {env} in another process")
+        report = examine_apart(env, parsed)
     facts = {"env": env, "facts": report.facts, "problems": report.problems}
     return Outcome(facts, [report.text()], code=int(bool(report.problems)))
 

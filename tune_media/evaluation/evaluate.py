@@ -21,7 +21,7 @@ from tune_media.evaluation.evaluation_part import EvaluationPart, parts_of, stor
 from tune_media.evaluation.follow import Follower
 from tune_media.evaluation.fresh_seeds import FRESH
 from tune_media.evaluation.fresh_seeds import fresh_seeds as unused_seeds
-from tune_media.evaluation.jobs import Job, played
+from tune_media.evaluation.jobs import Job, check_ray_for, played
 from tune_media.evaluation.memory import LoadPolicy, PolicyLoader
 from tune_media.evaluation.request import ALL, LAST, MAX_NAME, EnvCondition, Request, check_name
 from tune_media.experiment import evaluations
@@ -164,6 +164,7 @@ def evaluate(
     checks.a_count("a number of Ray tasks", 0).check("evaluate(workers=...)", workers)
     checks.a_count("a number of seeds", 0).check("evaluate(fresh_seeds=...)", fresh_seeds)
     _check_following(follow, until_idle, checkpoint, {"workers": workers, "anew": anew, "fresh_seeds": fresh_seeds})
+    check_ray_for(policy, workers)
     which = ALL if follow else checkpoint
     request = Request.of(which, seeds, explore, connectors, env, policy, env_config, success, success_when)
     selectors = _selectors(clips, request)

@@ -20,7 +20,7 @@ from tune_media.evaluation.clip_renderer import ClipRenderer
 from tune_media.evaluation.evaluate import function_named, refused_exits
 from tune_media.evaluation.evaluated_trial import EvaluatedTrial
 from tune_media.evaluation.evaluation_part import EvaluationPart
-from tune_media.evaluation.jobs import OVERWRITTEN, Played, joined_batches, played, ray_started
+from tune_media.evaluation.jobs import OVERWRITTEN, Played, check_ray_for, joined_batches, played, ray_started
 from tune_media.evaluation.measure import RETURN, SUCCESS
 from tune_media.evaluation.memory import LoadPolicy, Manner, PolicyLoader
 from tune_media.evaluation.request import HOW, EnvCondition, as_checkpoint, code_digest
@@ -28,7 +28,6 @@ from tune_media.evaluation.sides import Side
 from tune_media.experiment import evaluations
 from tune_media.experiment.named import Named, named
 from tune_media.experiment.trial_files import TrialFiles
-from tune_media.ray_compat import check_ray
 from tune_media.recording.overlay import check_can_draw
 from tune_media.recording.success import Success, check_success
 from tune_media.replay import playing
@@ -227,10 +226,9 @@ def fork(
     checks.a_count("a number of clips", 0).check("fork(clips=...)", clips)
     checks.an_instance("a tune_media.evaluation.fork.ForkProgress", ForkProgress).check("fork(progress=...)", progress)
     check_success(success)
-    if policy is None:
-        check_ray("Playing RLlib's checkpoints", "rllib")
-    checks.check_each("fork", {"explore": explore, "connectors": connectors}, HOW)
     checks.a_count("a number of Ray tasks", 0).check("fork(workers=...)", workers)
+    check_ray_for(policy, workers)
+    checks.check_each("fork", {"explore": explore, "connectors": connectors}, HOW)
     policy_place, taped = named(candidate, filesystem), _taped_episode(episode, filesystem)
     (progress or ForkProgress()).runs(taped.trial.experiment, policy_place.text)
     load_policy = function_named("fork", "policy", policy)

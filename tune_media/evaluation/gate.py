@@ -23,6 +23,7 @@ from tune_media.evaluation.evaluate import function_named, refused_exits
 from tune_media.evaluation.evaluation_part import EvaluationPart
 from tune_media.evaluation.gate_folder import PAGE, VERSION, GateFolder
 from tune_media.evaluation.gate_request import GateRequest, default_seeds
+from tune_media.evaluation.jobs import check_ray_for
 from tune_media.evaluation.measure import RETURN, SUCCESS, Measure
 from tune_media.evaluation.memory import LoadPolicy, PolicyLoader
 from tune_media.evaluation.pairs import ROLES, Pairs
@@ -32,7 +33,6 @@ from tune_media.evaluation.sequential import FORECAST, LEVEL, PASS, UNDECIDED, W
 from tune_media.evaluation.sides import evaluations_with
 from tune_media.experiment.named import named
 from tune_media.experiment.places import Folder
-from tune_media.ray_compat import check_ray
 from tune_media.recording.success import Success
 from tune_media.selection import Selector
 from tune_media.storage.filesystem import write_atomically
@@ -351,8 +351,7 @@ def gate(
     questions = _questions(policies, at_least)
     if plan:
         _check_plan(output, anew=anew)
-    if policy is None:
-        check_ray("Playing RLlib's checkpoints", "rllib")
+    check_ray_for(policy, workers)
     folder = GateFolder(output, policies[-1], anew=anew)
     places = [named(source, filesystem) for source in policies]  # before checkpoints, which run code, are read
     progress = progress or GateProgress()

@@ -67,6 +67,14 @@ class Played:
     manner: Manner | None = None  # of the policy, if it is known
 
 
+def check_ray_for(policy: Any, workers: int) -> None:
+    """Raise ImportError if playing needs Ray, and there is none; ``policy`` is None for RLlib's checkpoints."""
+    if policy is None:
+        check_ray("Playing RLlib's checkpoints", "rllib")
+    if workers:
+        check_ray("Playing in tasks (" + argument("workers=") + ")")
+
+
 def played(jobs: Sequence[Job], workers: int) -> Generator[Played, None, None]:
     """Play jobs, and yield their episodes: as that many Ray tasks at a time, or, of 0, in this process."""
     if workers:
@@ -80,7 +88,6 @@ def played(jobs: Sequence[Job], workers: int) -> Generator[Played, None, None]:
 
 def _played_by_tasks(jobs: Sequence[Job], workers: int) -> Generator[Played, None, None]:
     """Play jobs as Ray tasks of one CPU, and yield the episodes of each task when it has ended."""
-    check_ray("Playing in tasks (" + argument("workers=") + ")")
     import ray
 
     running: dict[Any, Job] = {}

@@ -12,7 +12,6 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from tune_media.experiment import evaluations
-from tune_media.ray_compat import check_ray
 from tune_media.recording.argument_checks import MAX_SEEDS
 from tune_media.recording.success import check_success
 from tune_media.replay import playing
@@ -87,9 +86,7 @@ class Request:
         success_when: Any = None,
     ) -> Request:
         """Check the arguments of ``tune_media.evaluate`` that say what is played. Raises ValueError, TypeError."""
-        if policy is None:
-            check_ray("Playing RLlib's checkpoints", "rllib")
-        elif env is None:
+        if policy is not None and env is None:
             needed = argument("env=") + ", a function of the env_config that makes the env."
             raise ValueError(argument("evaluate(policy=...)") + " needs " + needed)
         check_success(success, success_when)

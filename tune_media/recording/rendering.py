@@ -46,6 +46,7 @@ _PACKAGE_OF = {
     "mujoco": "pip install 'gymnasium[mujoco]'",
     "ale_py": "pip install ale-py",
 }
+_EXTRA_OF = {"gymnasium": "gym", "ray": "rllib"}  # asked for by an env of theirs
 DEFAULT_FPS = 30.0
 _MIN_FPS, _MAX_FPS = 0.1, 1000.0  # of an env's metadata
 _CHANNELS = (1, 3, 4)
@@ -306,8 +307,8 @@ def remedy_for(error: Exception) -> str:
     """Return the remedy for an exception that envs are known to raise, as the end of a message; empty if unknown."""
     text = f"{error}"
     missing = getattr(error, "name", "") or ""
-    if missing == "gymnasium":  # not in the text of others, which name Gymnasium as their own package
-        return ". Install it: " + pip_install("gym")
+    if missing in _EXTRA_OF:  # not in the text of others, which name Gymnasium as their own package
+        return ". Install it: " + pip_install(_EXTRA_OF[missing])
     for package, command in _PACKAGE_OF.items():
         if package in (missing.split(".")[0], *text.replace("'", " ").replace("`", " ").split()):
             return f". Install it: {command}"

@@ -1,4 +1,4 @@
-"""Finds out what a recording of an env would be, from inside an env runner's kind of process: a Ray actor."""
+"""Finds out what a recording of an env would be, from inside another process: with Ray an actor, as env runners are."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ import importlib
 import importlib.util
 import inspect
 import itertools
+import multiprocessing
 import os
 import platform
 import re
@@ -15,6 +16,8 @@ import statistics
 import sys
 import time
 from collections.abc import Callable
+from concurrent.futures import ProcessPoolExecutor
+from concurrent.futures.process import BrokenProcessPool
 from dataclasses import dataclass, field
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
@@ -103,7 +106,7 @@ def missing(name: str) -> str | None:
     there is no env 'nowhere' in Gymnasium: pass an id such as CartPole-v1, or module:EnvClass
     """
     module, sign, _ = name.partition(":")
-    if sign:  # whether it has such an env is known when it has been imported, which only the actor does
+    if sign:  # whether it has such an env is known when it has been imported, which only the other process does
         first = module.partition(".")[0]
         sys.path.append(str(Path.cwd()))  # as Ray does in the actor
         try:
@@ -123,17 +126,41 @@ def missing(name: str) -> str | None:
     return None
 
 
-def examine_in_actor(name: str, config: dict[str, Any]) -> Diagnosis:
-    """Examine an env inside a Ray actor, where env runners live, with their environment variables and no window.
+def examine_apart(name: str, config: dict[str, Any]) -> Diagnosis:
+    """Examine an env in another process, without a window: if Ray can be imported, in an actor, as env runners are.
 
-    If there is no such env, Ray is not started.
+    If there is no such env, no process is started.
     """
     if (why := missing(name)) is not None:
         return Diagnosis(problems=[why])
     try:
         check_ray("tune-media doctor")
-    except ImportError as error:
-        return Diagnosis(problems=[str(error)])
+    except ImportError:  # an env that needs it says so itself
+        return _examine_in_process(name, config)
+    return _examine_in_actor(name, config)
+
+
+def _examine_in_process(name: str, config: dict[str, Any]) -> Diagnosis:
+    try:
+        with ProcessPoolExecutor(1, multiprocessing.get_context("spawn")) as process:
+            return process.submit(_examine_named, str(Path.cwd()), name, config).result()
+    except BrokenProcessPool as error:
+        return Diagnosis(problems=[_of_dead_process(error)])
+
+
+def _examine_named(folder: str, name: str, config: dict[str, Any]) -> Diagnosis:
+    sys.path.append(folder)
+    return examine(lambda: make_env(name, config))
+
+
+def _of_dead_process(error: Exception) -> str:
+    return (
+        f"the process died while the env was made or rendered ({type(error).__name__}); if it draws with OpenGL "
+        "or in a window, set MUJOCO_GL=egl or osmesa, or SDL_VIDEODRIVER=offscreen, before the training starts"
+    )
+
+
+def _examine_in_actor(name: str, config: dict[str, Any]) -> Diagnosis:
     import ray
 
     started_here = not ray.is_initialized()
@@ -145,11 +172,7 @@ def examine_in_actor(name: str, config: dict[str, Any]) -> Diagnosis:
         report: Diagnosis = ray.get(examiner.examine.remote(name, config))
         return report
     except ray.exceptions.RayActorError as error:
-        problem = (
-            f"the process died while the env was made or rendered ({type(error).__name__}); if it draws with OpenGL "
-            "or in a window, set MUJOCO_GL=egl or osmesa, or SDL_VIDEODRIVER=offscreen, before Ray is started"
-        )
-        return Diagnosis(problems=[problem])
+        return Diagnosis(problems=[_of_dead_process(error)])
     finally:
         if started_here:
             ray.shutdown()
