@@ -47,6 +47,37 @@ def test_configurations_are_ranked_by_the_mean_over_their_seeds(sweep):
     assert catalog.compare(mode="min")["config/lr"][0] == 0.1
 
 
+def run_without_params(folder, episode_return):
+    """Write a run of which nobody knows hyperparameters, with one clip."""
+    make_trial(folder, {}, {10: episode_return})
+    for name in ("params.json", "result.json"):
+        (folder / name).unlink()
+    (folder / "media" / "index.jsonl").write_text(
+        (folder / "media" / "index.jsonl").read_text().replace(f"id_{folder.name}", folder.name)
+    )
+
+
+def test_runs_without_hyperparameters_are_one_configuration_only_if_their_names_say_so(tmp_path):
+    for name, value in {"PPO_1": 1.0, "SAC_1": 5.0, "PPO_2": 3.0, "SAC_2": 5.5, "TD3": 2.0}.items():
+        run_without_params(tmp_path / "logs" / name, value)
+    catalog = tm.load(tmp_path / "logs")
+    table = catalog.compare()
+    assert list(zip(table["name"], table["n"], table["mean"], strict=True)) == [
+        ("SAC", 2, 5.25),
+        ("PPO", 2, 2.0),
+        ("TD3", 1, 2.0),
+    ]
+    assert catalog.verdict.title == "SAC"
+    printed = configuration_table(catalog, always=True)
+    assert [line.split()[:2] for line in printed.splitlines()[1:]] == [["SAC", "2"], ["PPO", "2"], ["TD3", "1"]]
+
+
+def test_trials_that_tell_that_they_have_no_hyperparameters_are_one_configuration(tmp_path):
+    for name in ("train_a", "train_b"):  # as num_samples=2 without a search space
+        make_trial(tmp_path / "exp" / name, {}, {10: 1.0})
+    assert [one.configuration.title for one in tm.load(tmp_path / "exp").judged] == ["all trials"]
+
+
 @pytest.mark.parametrize("content", [b'{"lr": 0.2, "env_co', b"", None])
 def test_a_trial_with_a_damaged_config_is_a_run_of_no_configuration(sweep, content):
     for name in ("lr=0.1_3", "lr=0.2_3"):  # the best run, and another

@@ -17,6 +17,11 @@ from tune_media.values.secrets import without_secret
 _MAX_LIST_CHARACTERS = 80
 _SCALARS = frozenset({bool, int, float, str, type(None)})
 _SEED = re.compile(r"(^|_)(seed|rng)(_|$)|^random_state$", re.IGNORECASE)
+_SEED_PART = re.compile(r"(?:^|[-_.,/ ]+)seed[-_=: ]?\d+(?=$|[-_.,/ ])", re.IGNORECASE)
+_LAST_NUMBER = re.compile(r"[-_#/ ]*(\d+)$")
+_BEFORE_OTHERS = re.compile(  # a decimal, an exponent, a setting, a version, a time, a date
+    r"(\d\.|\de[-+]?|[=:]|(^|[-_/ ])v)$|\d\d[-_:.h]\d\d[-_:.hmT]$|(19|20)\d{6}[-_T]?$", re.IGNORECASE
+)
 
 
 WORDS = {
@@ -53,6 +58,37 @@ class UnknownConfig(dict[str, Any]):
 def is_unknown(config: Mapping[str, Any]) -> bool:
     """Return whether a trial's ``params.json`` is damaged."""
     return is_a(config, UnknownConfig)
+
+
+class OnlyNamed(dict[str, Any]):
+    """The hyperparameters of a run of which nobody knows any, but for seeds: its name tells what it is a run of."""
+
+    def __init__(self, config: Mapping[str, Any], name: str, of_runs: str) -> None:
+        super().__init__(config)
+        self.name, self.of_runs = name, of_runs
+
+
+def names_of(config: Mapping[str, Any]) -> tuple[str, str]:
+    """Return the name of a run, and that of all runs of its configuration; empty if its hyperparameters tell it."""
+    return (config.name, config.of_runs) if isinstance(config, OnlyNamed) else ("", "")
+
+
+def name_of_runs(name: str) -> str:
+    """Return the name of a run without its seed, or else without its last number, if that seems to count runs.
+
+    >>> [name_of_runs(name) for name in ("PPO_1", "run12", "ppo_seed3", "run-seed=1", "seed_2/ppo", "ppo/seed_2/")]
+    ['PPO', 'run', 'ppo', 'run', 'ppo', 'ppo']
+    >>> [name_of_runs(name) for name in ("lr_0.1", "lr=1e-3", "layers=2", "Ant-v4", "2024-05-01_12-00-37", "7")]
+    ['lr_0.1', 'lr=1e-3', 'layers=2', 'Ant-v4', '2024-05-01_12-00-37', '7']
+    """
+    name = name.strip("/")
+    without_seed = _SEED_PART.sub("", name).strip("-_.,/ ")
+    if without_seed != name:
+        return without_seed or "seed"
+    number = _LAST_NUMBER.search(name)
+    if number is None or number.start() == 0 or _BEFORE_OTHERS.search(name[: number.start(1)]):
+        return name
+    return name[: number.start()]
 
 
 def setting_of(config: Mapping[str, Any], name: str) -> Any:

@@ -94,6 +94,7 @@ class TrialFiles:
         self._error: str | None = None
         self._is_cut = False  # the last line of its results, as they were read last
         self._config: dict[str, Any] | None = None
+        self._has_params: bool | None = None  # see ``_is_told_to_have_none``
         self._metrics: dict[str, Metric] | None = None
         self._last_metrics: dict[str, float] | None = None
         self._loop_tables: dict[str, pa.Table] = {}  # by the path of the report, which never changes
@@ -142,6 +143,11 @@ class TrialFiles:
         return state is not None and state.has_copied
 
     @property
+    def return_from(self) -> tuple[str, str]:
+        """The tag of its return in its tool's file, and the unit of its steps; empty ones if Tune or we wrote it."""
+        return self.run.return_from if self.run is not None else ("", "")
+
+    @property
     def state(self) -> tuple[Any, ...]:
         """Another value whenever it has other media."""
         return self.version, self._lines, self.is_abandoned
@@ -165,7 +171,7 @@ class TrialFiles:
         times = (as_number(line.get("time")) for line in lines)
         self.newest = max((time for time in times if math.isfinite(time)), default=0.0)
         self._lines = hash((self.media.packed, self.reports.packed, *map(parsed_bytes, others)))
-        self._rows = self._config = None
+        self._rows = self._config = self._has_params = None
         self._run_results = None
         self.contents = dataclasses.replace(contents, lines=())
         return self
@@ -218,7 +224,20 @@ class TrialFiles:
         if self._config is None:  # functools.cached_property holds one lock for all trials before Python 3.12
             config = self.read_config()
             self._config = config if isinstance(config, params.UnknownConfig) else dict(params.flat_values(config))
-        return self._config
+        if isinstance(self._config, params.UnknownConfig) or not all(map(params.is_seed, self._config)):
+            return self._config
+        if self._is_told_to_have_none:
+            return self._config
+        return params.OnlyNamed(self._config, self.name, params.name_of_runs(self.name))
+
+    @property
+    def _is_told_to_have_none(self) -> bool:
+        """Whether Tune, or who recorded it, has said that it has no hyperparameters but seeds."""
+        if self._has_params is None:
+            ids_of_tune = self.trial_ids - {posixpath.basename(self.path.rstrip("/"))}
+            files = (file_info(self.filesystem, posixpath.join(self.path, name)) for name in (PARAMS, RESULTS))
+            self._has_params = bool(ids_of_tune) or any(files)
+        return self._has_params
 
     @property
     def params(self) -> dict[str, Any]:

@@ -15,7 +15,7 @@ from tune_media.experiment.params import Absent, setting_of
 from tune_media.experiment.status import TRIAL_FAILED, UNENDED, TrialStatus
 from tune_media.experiment.trial_files import TrialFiles
 from tune_media.values import checks, rates, score
-from tune_media.values.metric_names import main_metrics
+from tune_media.values.metric_names import RETURN_NAMES, main_metrics
 from tune_media.values.safe_names import full_name
 from tune_media.viewing.configurations import (
     FAILED,
@@ -23,6 +23,7 @@ from tune_media.viewing.configurations import (
     RUNNING,
     Configuration,
     Judged,
+    ReturnFrom,
     Run,
     configurations,
     judge,
@@ -124,7 +125,7 @@ def judged(
         (name,) = configurations(params, [task], "task=")[0].params
         tasks = [str(setting_of(config, name)) for config in params]
         params = [{other: value for other, value in config.items() if other != name} for config in params]
-    groups = _groups(trials, params, by, is_one_task=task is None)
+    groups = _groups(trials, params, by, metric, is_one_task=task is None)
     runs = _runs(trials, statuses, scores, None if task is not None else metric)
     ranking = judge(groups, runs, tasks, sign=sign)
     if metric is None:  # the best of a trial's clips: the more clips it has, the higher
@@ -136,14 +137,15 @@ def ranked_runs(
     trials: Sequence[TrialFiles],
     statuses: Sequence[TrialStatus],
     scores: Sequence[float | None],
+    metric: str,
     by: Sequence[str] | None = None,
 ) -> list[Judged]:
     """Return the configurations in the order of ``judged``, with the scores of their runs and nothing else.
 
-    >>> ranked_runs([], [], [])
+    >>> ranked_runs([], [], [], "loss")
     []
     """
-    groups = _groups(trials, [trial.config for trial in trials], by, is_one_task=True)
+    groups = _groups(trials, [trial.config for trial in trials], by, metric, is_one_task=True)
     return ranked(groups, _runs(trials, statuses, scores, None))
 
 
@@ -152,16 +154,15 @@ def _not_compared(lead: Lead | None) -> Lead | None:
 
 
 def _groups(
-    trials: Sequence[TrialFiles], params: Sequence[Mapping[str, Any]], by: Sequence[str] | None, *, is_one_task: bool
+    trials: Sequence[TrialFiles],
+    params: Sequence[Mapping[str, Any]],
+    by: Sequence[str] | None,
+    metric: str | None,
+    *,
+    is_one_task: bool,
 ) -> list[Configuration]:
     """Return the configurations; if a trial has copied another (PBT), each trial is a policy, and none a run."""
-    _, are_judged = evaluations.first_condition(trials)
-    numbers = [number for number, is_judged in enumerate(are_judged) if is_judged]  # no condition is a configuration
-    groups = [
-        replace(group, trials=own, only=_which(trials[own[0]]) if group.is_unknown else None)
-        for group in configurations([params[number] for number in numbers], by)
-        for own in [[numbers[place] for place in group.trials]]
-    ]
+    groups = _alike(trials, params, by, metric)
     if by is not None or not is_one_task or not any(trial.has_copied for trial in trials):
         return groups
     return [
@@ -169,6 +170,31 @@ def _groups(
         for group in groups
         for number in group.trials
     ]
+
+
+def _alike(
+    trials: Sequence[TrialFiles], params: Sequence[Mapping[str, Any]], by: Sequence[str] | None, metric: str | None
+) -> list[Configuration]:
+    """Return the configurations of the trials that are judged: no condition of an evaluation is a configuration."""
+    _, are_judged = evaluations.first_condition(trials)
+    numbers = [number for number, is_judged in enumerate(are_judged) if is_judged]
+    places = [("", "")] * len(trials) if metric is None else returns_from(trials, metric)
+    found = configurations([params[n] for n in numbers], by, returns_from=[places[n] for n in numbers])
+    return [
+        replace(group, trials=own, only=_which(trials[own[0]]) if group.is_unknown else None)
+        for group in found
+        for own in [[numbers[place] for place in group.trials]]
+    ]
+
+
+def returns_from(trials: Sequence[TrialFiles], metric: str) -> list[ReturnFrom]:
+    """Return where a metric of each trial comes from; only of returns do tags have other names than the metric.
+
+    >>> returns_from([], "loss")
+    []
+    """
+    is_return = metric.rpartition("/")[2] in RETURN_NAMES
+    return [(tag if is_return else "", unit) for tag, unit in (trial.return_from for trial in trials)]
 
 
 def _which(trial: TrialFiles) -> int | str:
@@ -279,10 +305,11 @@ def importances_of(
     """
     _, are_judged = evaluations.first_condition(trials)
     failed = [status.word == TRIAL_FAILED for status in statuses]
-    params = [trial.config for trial in trials]
+    params, places = [trial.config for trial in trials], [trial.return_from for trial in trials]
+    most = max(places, key=places.count, default=("", ""))
     counting = [
-        None if has_failed or not is_judged else score
-        for score, has_failed, is_judged in zip(scores, failed, are_judged, strict=True)
+        None if has_failed or not is_judged or place != most else score
+        for score, has_failed, is_judged, place in zip(scores, failed, are_judged, places, strict=True)
     ]
     scored = scored_configurations(params, counting)
     return importances(params, counting, scored) if len(scored) >= FEWEST else [], len(scored)
@@ -309,23 +336,25 @@ def importance_frame(shares: Sequence[Importance], count: int) -> pd.DataFrame:
 def as_frame(ranking: Sequence[Judged], trials: Sequence[TrialFiles]) -> pd.DataFrame:
     """Return judged configurations as a DataFrame, one row each, see ``Catalog.compare``."""
     params = list(dict.fromkeys(name for entry in ranking for name in entry.configuration.params))
-    rows = []
-    for place, entry in enumerate(ranking, 1):
-        own = entry.configuration.params
-        row: dict[str, Any] = {f"config/{name}": own[name] for name in own if not isinstance(own[name], Absent)}
-        row |= {"rank": place if entry.n else None, "n": entry.n}
-        row |= {"mean": entry.mean.value, "low": entry.mean.low, "high": entry.mean.high}
-        iqm = interquartile(entry.scores) if entry.n else Estimate(math.nan)
-        row |= {"iqm": iqm.value, "iqm_low": iqm.low, "iqm_high": iqm.high}
-        if entry.ahead:
-            low, high = (end if math.isfinite(end) else math.nan for end in (entry.ahead.low, entry.ahead.high))
-            row |= {"behind": entry.ahead.value, "behind_low": low, "behind_high": high, "why": entry.ahead.why}
-        elif entry.set_apart in (NOT_FINITE, FAILED):
-            row["why"] = entry.set_apart
-        row["failed_ahead"] = next(iter(entry.failed_ahead), None)
-        row["not_clearly_worse"] = entry.is_not_clearly_worse
-        row["trials"] = [trials[number].name for number in entry.configuration.trials]
-        row["left_out"] = [trials[number].name for number in entry.left_out]
-        rows.append(row)
-    columns = [*(f"config/{name}" for name in params), *_COLUMNS]
-    return data_frame(rows, columns)
+    rows = [_row(place, entry, trials) for place, entry in enumerate(ranking, 1)]
+    names = ["name"] if any(entry.configuration.called for entry in ranking) else []
+    return data_frame(rows, [*names, *(f"config/{name}" for name in params), *_COLUMNS])
+
+
+def _row(place: int, entry: Judged, trials: Sequence[TrialFiles]) -> dict[str, Any]:
+    own = entry.configuration.params
+    row: dict[str, Any] = {f"config/{name}": own[name] for name in own if not isinstance(own[name], Absent)}
+    row |= {"name": entry.configuration.called, "rank": place if entry.n else None, "n": entry.n}
+    row |= {"mean": entry.mean.value, "low": entry.mean.low, "high": entry.mean.high}
+    iqm = interquartile(entry.scores) if entry.n else Estimate(math.nan)
+    row |= {"iqm": iqm.value, "iqm_low": iqm.low, "iqm_high": iqm.high}
+    if entry.ahead:
+        low, high = (end if math.isfinite(end) else math.nan for end in (entry.ahead.low, entry.ahead.high))
+        row |= {"behind": entry.ahead.value, "behind_low": low, "behind_high": high, "why": entry.ahead.why}
+    elif entry.set_apart in (NOT_FINITE, FAILED):
+        row["why"] = entry.set_apart
+    row["failed_ahead"] = next(iter(entry.failed_ahead), None)
+    row["not_clearly_worse"] = entry.is_not_clearly_worse
+    row["trials"] = [trials[number].name for number in entry.configuration.trials]
+    row["left_out"] = [trials[number].name for number in entry.left_out]
+    return row

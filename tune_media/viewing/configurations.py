@@ -6,18 +6,36 @@ import itertools
 import math
 import re
 import statistics
+from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
 
-from tune_media.experiment.params import comparable, differing, in_quotes, is_seed, is_unknown, setting_of
+from tune_media.experiment.params import (
+    UNSET,
+    comparable,
+    differing,
+    in_quotes,
+    is_seed,
+    is_unknown,
+    names_of,
+    setting_of,
+)
 from tune_media.values import checks
 from tune_media.values.problems import argument
 from tune_media.values.safe_names import full_name
 from tune_media.values.secrets import without_secret
-from tune_media.viewing.inference import ONE_RUN, UNEQUAL_TRAINING, Estimate, Lead, Scores, not_judged
+from tune_media.viewing.inference import (
+    ONE_RUN,
+    OTHER_RETURN,
+    UNEQUAL_TRAINING,
+    Estimate,
+    Lead,
+    Scores,
+    not_judged,
+)
 from tune_media.viewing.score_tables import RunScores, leads_of
 
 _AS_LONG = 0.9  # times the steps of the best one
@@ -25,6 +43,8 @@ RUNNING, FAILED, NO_SCORE, NOT_FINITE = "running", "failed", "no_score", "not_fi
 UNKNOWN_CONFIG = "unknown_config"
 _UNKNOWN_TITLE = "unknown (params.json damaged)"
 _BETWEEN = " · "  # two hyperparameters
+ReturnFrom = tuple[str, str]
+"""The tag of a run's return in its tool's file, and the unit of its steps; empty ones if Tune or we have written it."""
 
 
 @dataclass(frozen=True)
@@ -38,6 +58,9 @@ class Configuration:
             hyperparameters; None: none has.
         place: Its place among all, in the order of their first trials.
         is_unknown: Whether it is a trial whose ``params.json`` is damaged, which may be a run of any other one.
+        called: What tells it from the others besides: the name that its runs share if nobody knows hyperparameters of
+            them, and where their return comes from if others of the same settings have it from elsewhere.
+        return_from: Where the return of its runs comes from: what is from elsewhere is not compared with it.
 
     >>> Configuration({"lr": 0.1}, [0, 2]).title, Configuration({"lr": 0.1}, [2], 3).title
     ('lr 0.1', 'lr 0.1 (trial 3)')
@@ -48,6 +71,8 @@ class Configuration:
     only: int | str | None = None
     place: int = 0
     is_unknown: bool = False
+    called: str = ""
+    return_from: ReturnFrom = ("", "")
 
     @property
     def title(self) -> str:
@@ -92,8 +117,8 @@ class Judged:
         mean: The mean score with its 95 % interval; without one if two or three runs are all equal.
         ahead: How far the best configuration is ahead of it; None of the best one, and of one without a score.
         typical: The number of the trial whose score is nearest to the mean; None if none counts.
-        set_apart: Why not judged: ``unequal_training``, ``one_run``, ``unknown_config``, ``failed``, ``not_finite``,
-            ``no_score``; or "".
+        set_apart: Why not judged: ``other_return``, ``unequal_training``, ``one_run``, ``unknown_config``, ``failed``,
+            ``not_finite``, ``no_score``; or "".
         led: Whether it was ahead of the best one where its training stopped.
         failed_ahead: The last scores of its failed runs that are better than the best one's mean, the best first.
 
@@ -191,9 +216,14 @@ def _settings(groups: Sequence[Configuration], as_text: Callable[[Any], str]) ->
     return [
         [_UNKNOWN_TITLE]
         if group.is_unknown
-        else [f"{name.rpartition('/')[2]} {as_text(group.params[name])}" for name in names if name in group.params]
+        else [*filter(None, [group.called]), *(_setting(name, as_text(group.params[name])) for name in own)]
         for group in groups
+        for own in [[n for n in names if n in group.params and not (group.called and group.params[n] is UNSET)]]
     ]
+
+
+def _setting(name: str, text: str) -> str:
+    return f"{name.rpartition('/')[2]} {text}"
 
 
 def _titles(groups: Sequence[Configuration], settings: Sequence[Sequence[str]]) -> list[str]:
@@ -208,14 +238,20 @@ def _first(settings: Sequence[str], telling: int, most: int) -> list[str]:
 
 
 def configurations(
-    params: Sequence[Mapping[str, Any]], by: Sequence[str] | None = None, words: str = "by="
+    params: Sequence[Mapping[str, Any]],
+    by: Sequence[str] | None = None,
+    words: str = "by=",
+    returns_from: Sequence[ReturnFrom] | None = None,
 ) -> list[Configuration]:
     """Group trials into configurations, in the order of their first trials; each unknown one is alone.
+
+    Runs of which nobody knows hyperparameters are grouped by their names, see ``name_of_runs``.
 
     Args:
         by: The hyperparameters that make a configuration; the last part of a name is enough. None: all that differ
             between the trials but for training seeds.
         words: What the user calls ``by``.
+        returns_from: Where the return of each trial comes from: a configuration has one. None: all from one place.
 
     Raises:
         ValueError: No trial has such a hyperparameter.
@@ -223,17 +259,43 @@ def configurations(
     >>> found = configurations([{"lr": 1, "seed": 1}, {"lr": 2, "seed": 1}, {"lr": 1, "seed": 2}])
     >>> [(one.params, one.trials) for one in found]
     [({'lr': 1}, [0, 2]), ({'lr': 2}, [1])]
+    >>> from tune_media.experiment.params import OnlyNamed
+    >>> found = configurations([OnlyNamed({}, name, name[:3]) for name in ("PPO_1", "SAC_1", "PPO_2")])
+    >>> [(one.title, one.trials) for one in found]
+    [('PPO', [0, 2]), ('SAC_1', [1])]
     """
     names = [name for name in differing(params) if not is_seed(name)] if by is None else _full_names(words, params, by)
     groups: dict[Any, list[int]] = {}
-    for number, config in enumerate(params):
+    places = returns_from or [("", "")] * len(params)
+    for number, (config, place) in enumerate(zip(params, places, strict=True)):
         own = number if is_unknown(config) else tuple(comparable(setting_of(config, name)) for name in names)
-        groups.setdefault(own, []).append(number)
-    return [
-        Configuration({n: setting_of(first, n) for n in names}, trials, place=place, is_unknown=is_unknown(first))
-        for place, trials in enumerate(groups.values())
-        for first in [params[trials[0]]]
-    ]
+        groups.setdefault(((own, names_of(config)[1]), place), []).append(number)
+    alike = Counter(settings for settings, _ in groups)
+    found: list[Configuration] = []
+    for (settings, place), trials in groups.items():
+        first = params[trials[0]]
+        told = [names_of(first)[len(trials) > 1], told_of(place) if alike[settings] > 1 else ""]
+        found.append(
+            Configuration(
+                {name: setting_of(first, name) for name in names},
+                trials,
+                place=len(found),
+                is_unknown=is_unknown(first),
+                called=_BETWEEN.join(filter(None, told)),
+                return_from=place,
+            )
+        )
+    return found
+
+
+def told_of(place: ReturnFrom) -> str:
+    """Return where a return, or another metric, comes from, in words.
+
+    >>> told_of(("rollout/ep_rew_mean", "env steps")), told_of(("", "iterations")), told_of(("", ""))
+    ('rollout/ep_rew_mean over env steps', 'a curve over iterations', 'results of Tune')
+    """
+    tag, unit = place
+    return f"{tag or 'a curve'} over {unit}" if unit else tag or "results of Tune"
 
 
 def judge(
@@ -242,7 +304,8 @@ def judge(
     """Score configurations over their runs, the best mean first; then those that are set apart, or have no score.
 
     If the best one has several runs, those are set apart that have one, or that have trained less than nine tenths as
-    long: they are not judged. Nor is an unknown one, beside others.
+    long: they are not judged. Nor is an unknown one, beside others, nor one whose return comes from elsewhere than that
+    of most runs.
 
     Args:
         runs: The run of each trial.
@@ -261,9 +324,15 @@ def judge(
     for entry in ranking[len(judged) :]:
         if entry.n:
             (alone,) = _judged_together([entry], sign, tasks is None)
-            entry = _not_judged(alone, sign * (judged[0].mean.value - alone.mean.value))
+            is_known = entry.set_apart != OTHER_RETURN  # else a difference means nothing
+            entry = _not_judged(alone, sign * (judged[0].mean.value - alone.mean.value) if is_known else math.nan)
         judged.append(entry)
-    return [replace(entry, failed_ahead=_failed_ahead(entry, judged[0].mean.value, sign)) for entry in judged]
+    return [
+        replace(entry, failed_ahead=_failed_ahead(entry, judged[0].mean.value, sign))
+        if entry.configuration.return_from == judged[0].configuration.return_from
+        else entry
+        for entry in judged
+    ]
 
 
 def ranked(
@@ -280,9 +349,15 @@ def ranked(
         Judged(group, {trial: runs[trial] for trial in group.trials}, table_of(group, scores, tasks))
         for group in groups
     ]
+    runs_from = Counter(entry.configuration.return_from for entry in entries for _ in range(entry.n))
+    most = max(runs_from, key=runs_from.__getitem__, default=("", ""))
     scored = sorted(
-        (entry for entry in entries if entry.n),  # unknown ones come last
-        key=lambda entry: (entry.configuration.is_unknown, -sign * float(np.mean(entry.scores))),
+        (entry for entry in entries if entry.n),  # unknown ones come last, and those with another return
+        key=lambda entry: (
+            entry.configuration.is_unknown,
+            entry.configuration.return_from != most,
+            -sign * float(np.mean(entry.scores)),
+        ),
     )
     scored = [replace(entry, set_apart=_set_apart(entry, scored[0])) for entry in scored]
     without = [replace(entry, set_apart=_without_score(entry)) for entry in entries if not entry.n]
@@ -305,6 +380,8 @@ def _set_apart(entry: Judged, best: Judged) -> str:
     """Return why a configuration is not judged; policies are judged as they stand."""
     if entry is not best and entry.configuration.is_unknown:
         return UNKNOWN_CONFIG
+    if entry.configuration.return_from != best.configuration.return_from:
+        return OTHER_RETURN
     if entry is best or best.n < 2:
         return ""
     if entry.step is not None and best.step is not None and entry.step < _AS_LONG * best.step:

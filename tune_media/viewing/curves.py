@@ -14,8 +14,8 @@ import numpy as np
 from tune_media.experiment.status import TrialStatus
 from tune_media.experiment.trial_files import TrialFiles
 from tune_media.values import rates
-from tune_media.viewing.comparison import Curve, curve_of, last_scores, ranked_runs
-from tune_media.viewing.configurations import Configuration
+from tune_media.viewing.comparison import Curve, curve_of, last_scores, ranked_runs, returns_from
+from tune_media.viewing.configurations import Configuration, told_of
 from tune_media.viewing.inference import Estimate, Scores, estimate, estimates
 from tune_media.viewing.statistics import interquartile
 
@@ -59,12 +59,17 @@ class Curves:
         self._lock = threading.Lock()
 
     def of(self, trials: Sequence[TrialFiles], metric: str) -> dict[str, Any]:
-        """Return a metric over training: ``{"trials": [id, ...], "step": [[...], ...], "value": [[...], ...]}``."""
-        curves = self.each(trials, metric)
+        """Return a metric over training: ``{"trials": [id, ...], "step": [[...], ...], "value": [[...], ...]}``.
+
+        If tools have written some, ``from`` says for each trial where the curve comes from, and ``unit`` what its steps
+        are: those of two places are drawn apart.
+        """
+        curves, places = self.each(trials, metric), returns_from(trials, metric)
         return {
             "trials": [trial.id for trial in trials],
             "step": [steps for steps, _ in curves],
             "value": [values for _, values in curves],
+            **({"from": list(map(told_of, places)), "unit": [u for _, u in places]} if any(map(any, places)) else {}),
         }
 
     def bands(
@@ -128,7 +133,7 @@ class Curves:
         curves, *ends = [self.each(trials, name) for name in names]
         ranking = [
             (entry.configuration, runs)
-            for entry in ranked_runs(trials, statuses, scores, by)
+            for entry in ranked_runs(trials, statuses, scores, metric, by)
             if (runs := [n for n in entry.configuration.trials if n not in entry.left_out and curves[n][0]])
         ]
         budget = _MOST_BOOTSTRAPS if iqm else _MOST_INTERVALS

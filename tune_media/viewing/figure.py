@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import io
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -16,7 +16,7 @@ from tune_media.values.installing import pip_install
 from tune_media.values.number import counted
 from tune_media.values.problems import argument, remedy
 from tune_media.viewing.comparison import judged, metric_named, scores_by
-from tune_media.viewing.configurations import Configuration, Judged, masked, titles
+from tune_media.viewing.configurations import Configuration, Judged, ReturnFrom, masked, titles, told_of
 from tune_media.viewing.curves import Curves, MeanCurve
 from tune_media.viewing.inference import Estimate
 from tune_media.viewing.looks import looks
@@ -72,13 +72,32 @@ def write_figure(
     of_runs = counted(runs[0], "run") if len(runs) == 1 else f"{runs[0]} to {runs[-1]} runs"
     shown = f"{'Interquartile mean' if iqm else 'Mean'} over {of_runs}"
     shown += ", with its 95 % interval" if runs[-1] > 1 else ""
-    with matplotlib_figure(_WIDTH, max(_HEIGHT, len(lines) * _NAME_HEIGHT / 72 + 0.9), path) as figure:
-        _draw(figure, lines, label_of(name), shown)
+    apart = {
+        place: [line for line in lines if line.configuration.return_from == place]
+        for place in dict.fromkeys(line.configuration.return_from for line in lines)
+    }
+    _write(path, apart, label_of(name), shown)
     sentence = f"{shown}, of {counted(len(lines), 'configuration')} in {path}"
     ends = [(line.step[-1], line.mean[-1]) if line.step else (None, None) for line in found]
     configurations = [Drawn(line.configuration, line.runs, *end) for line, end in zip(found, ends, strict=True)]
     failed = failures(judged(catalog.trials, catalog.statuses, scores, by=by), name)
-    return WrittenFigure(sentence, [*_lacking(found), *failed], name, configurations)
+    return WrittenFigure(sentence, [*_drawn_apart(apart), *_lacking(found), *failed], name, configurations)
+
+
+def _write(path: Path, apart: Mapping[ReturnFrom, Sequence[MeanCurve]], label: str, title: str) -> None:
+    """Draw the lines from each place on axes of their own."""
+    heights = [max(_HEIGHT, len(lines) * _NAME_HEIGHT / 72 + 0.9) for lines in apart.values()]
+    with matplotlib_figure(_WIDTH, sum(heights), path) as figure:
+        every = figure.subplots(len(apart), squeeze=False, gridspec_kw={"height_ratios": heights})[:, 0]
+        for axes, (place, lines) in zip(every, apart.items(), strict=True):
+            _draw(axes, lines, label if len(apart) == 1 else told_of(place), place[1] or "step")
+        every[0].set_title(title, loc="left", fontsize=TEXT, color=INK)
+
+
+def _drawn_apart(places: Iterable[ReturnFrom]) -> list[str]:
+    """Return why lines are on several axes, in a sentence; none if they are on one."""
+    told = [told_of(place) for place in places]
+    return [f"Drawn apart, and not compared: {', and '.join(told)}."] if len(told) > 1 else []
 
 
 def failures(ranking: Sequence[Judged], metric: str) -> list[str]:
@@ -130,18 +149,16 @@ def _lacking(lines: Sequence[MeanCurve]) -> list[str]:
     return told
 
 
-def _draw(figure: Any, lines: Sequence[MeanCurve], label: str, title: str) -> None:
+def _draw(axes: Any, lines: Sequence[MeanCurve], label: str, unit: str) -> None:
     from matplotlib.ticker import EngFormatter
 
-    axes = figure.add_subplot()
     axes.spines[["top", "right"]].set_visible(False)
     axes.grid(color=PALE, linewidth=0.6)
     axes.set_axisbelow(True)
     axes.margins(x=0)
     axes.xaxis.set_major_formatter(EngFormatter(sep=""))  # 160k
-    axes.set_xlabel("step", color=INK)
+    axes.set_xlabel(unit, color=INK)
     axes.set_ylabel(label, color=INK, parse_math=False)
-    axes.set_title(title, loc="left", fontsize=TEXT, color=INK)
     styles = looks([line.configuration.place for line in lines])
     for rank, (line, (color, style)) in enumerate(zip(lines, styles, strict=True)):
         above = 3 + len(lines) - rank  # the best one is drawn last
@@ -153,7 +170,7 @@ def _draw(figure: Any, lines: Sequence[MeanCurve], label: str, title: str) -> No
             axes.fill_between(line.step, low, high, color=color, alpha=alpha, linewidth=0, zorder=2)
     axes.autoscale_view()
     axes.autoscale(enable=False)
-    height = axes.get_window_extent().height * 72 / figure.dpi  # points
+    height = axes.get_window_extent().height * 72 / axes.figure.dpi  # points
     ends = [axes.transLimits.transform((0, line.mean[-1].value))[1] * height for line in lines]
     names = titles([masked(line.configuration) for line in lines])
     for name, place, line, (color, style) in zip(names, spread(ends, _NAME_HEIGHT, height), lines, styles, strict=True):

@@ -23,7 +23,7 @@ EQUAL_RUNS, EQUAL_SEEDS = 4, 6
 """If nothing varies at all, so many tell: chance alone orders fewer in more than one of twenty cases."""
 CLOSE, EQUAL, ONE_RUN, ONE_SEED = "close", "equal", "one_run", "one_seed"
 FEW_COMMON_SEEDS, FEW_EQUAL, UNEQUAL_TRAINING = "few_common_seeds", "few_equal", "unequal_training"
-NOT_COMPARABLE = "not_comparable"
+NOT_COMPARABLE, OTHER_RETURN = "not_comparable", "other_return"
 RUNS, SEEDS, BOTH = "runs", "seeds", "both"
 NO_SEEDS, COPIES = "no_seeds", "copies"
 _NOISE = 1e-10  # of the largest score: the rounding of floats
@@ -108,7 +108,8 @@ class Lead:
         half_runs: Half of the interval over runs alone, which is a part of this one; 0 of policies.
         is_clear: Whether the other one is clearly worse.
         why: Why it is not: ``close`` (chance may explain it), ``equal``, ``one_run``, ``one_seed``,
-            ``few_common_seeds``, ``few_equal``, ``unequal_training`` or ``not_comparable``; None if it is.
+            ``few_common_seeds``, ``few_equal``, ``unequal_training``, ``other_return`` or ``not_comparable``; None if
+            it is.
         over: The sample: ``runs``, ``seeds`` or ``both``.
         remark: ``no_seeds`` if only one of the two has evaluation seeds, ``copies`` if episodes are copies, or empty.
         seeds: The number of evaluation seeds that all runs of both have, copies once; 0 if they are no sample.

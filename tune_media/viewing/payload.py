@@ -297,6 +297,7 @@ def configurations_payload(
                 "success": rate and _ends(rate),
                 **({"only": entry.configuration.only} if entry.configuration.only is not None else {}),
                 **({"unknown": True} if entry.configuration.is_unknown else {}),
+                **({"called": entry.configuration.called} if entry.configuration.called else {}),
                 **_drawn(row, trials),
             }
             for entry, row, rate in zip(ranking, rows, success_rates(trials, ranking), strict=True)

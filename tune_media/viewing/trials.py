@@ -118,11 +118,13 @@ def _lines_of(table: pd.DataFrame, catalog: Catalog) -> list[list[str]]:
     by_name = {trial.name: trial for trial in catalog.trials}
     rates = success_rates(catalog.trials, catalog.judged)
     tells = any(rates)
-    head = [*names, "runs", f"mean of {catalog.scores.label}", "95 % interval", "iqm"]
+    called = ["configuration"] if "name" in table else []
+    head = [*called, *names, "runs", f"mean of {catalog.scores.label}", "95 % interval", "iqm"]
     lines = [[*head, *(["success"] if tells else []), ""]]
     drawn = rows(catalog.judged, catalog.statuses)
     for (_, row), rate, beside in zip(table.iterrows(), rates, drawn, strict=True):
-        values = [setting_text(by_name[row["trials"][0]], name) for name in names]
+        values = [row["name"] for _ in called]
+        values += [setting_text(by_name[row["trials"][0]], name) for name in names]
         success = with_interval(rate.value, rate.low, rate.high, digits=3) if rate else ""
         lines.append([*values, *_numbers(row), *([success] if tells else []), _remark(row, beside)])
     return lines

@@ -10,13 +10,14 @@ import numpy as np
 
 from tune_media.values.number import counted
 from tune_media.viewing import wording
-from tune_media.viewing.configurations import Judged, masked, short, titles
+from tune_media.viewing.configurations import Judged, masked, short, titles, told_of
 from tune_media.viewing.inference import (
     CLOSE,
     COPIES,
     EQUAL,
     ONE_RUN,
     ONE_SEED,
+    OTHER_RETURN,
     SEEDS,
     UNEQUAL_TRAINING,
     Estimate,
@@ -77,6 +78,9 @@ def verdict(ranking: Sequence[Judged], label: str, *, sign: int = 1, condition: 
     if len(scored) < 2:
         return Verdict("One configuration:" if scored else "No score:", "nothing to compare", ".", remarks[:1], False)
     judged = [entry for entry in scored if not entry.set_apart]
+    if len(judged) == 1 and all(entry.set_apart == OTHER_RETURN for entry in scored[1:]):
+        rest = f" is {told_of(scored[0].configuration.return_from)}, and that of others {_other_returns(scored)}."
+        return Verdict(f"Not comparable: the {label} of", names[0], rest, remarks[:1], False)
     close = [place for place, entry in enumerate(judged, 1) if entry.is_not_clearly_worse]
     is_clear = len(judged) > 1 and not close
     going_on = _going_on(ranking)
@@ -129,20 +133,33 @@ def _doubts(judged: Sequence[Judged], close: Sequence[int]) -> Iterator[str]:
 def _set_apart(scored: Sequence[Judged], judged: int, *, is_clear: bool) -> tuple[str, list[str]]:
     """Return which the best one is clearly the best of, if some are set apart, and sentences on these."""
     early = [entry for entry in scored if entry.set_apart == UNEQUAL_TRAINING]
-    alone, led = len(scored) - judged - len(early), sum(entry.led for entry in early)  # of one run
-    told = []
-    if early:
-        going_on = sum(entry.going_on > 0 for entry in early)
-        stopped = wording.behind_in_training(len(early) - going_on, going_on, alone=judged + alone == 1)
-        there = "it led there" if len(early) == 1 else f"{led} of them led there"
-        told.append(f"{stopped}; {there}." if led else f"{stopped}.")
+    others = sum(entry.set_apart == OTHER_RETURN for entry in scored)
+    alone = len(scored) - judged - len(early) - others  # of one run
+    told = [f"{others} cannot be compared: their return is {_other_returns(scored)}."] if others else []
+    told += [_stopped(early, is_alone=judged + alone == 1)] if early else []
     if alone:
         told.append(
             f"{alone} cannot{'' if is_clear else ' be judged'}: one run." if judged > 1 else wording.doubt(ONE_RUN)
         )
     if not is_clear or not told:
         return "", told
-    return f"of the {judged} that " + ("can be judged" if alone else f"trained to step {scored[0].step:,.0f}"), told
+    return f"of the {judged} that " + (
+        "can be judged" if alone or others else f"trained to step {scored[0].step:,.0f}"
+    ), told
+
+
+def _stopped(early: Sequence[Judged], *, is_alone: bool) -> str:
+    """Return how many have not trained as long as the best one, and whether they led there, in a sentence."""
+    led, going_on = sum(entry.led for entry in early), sum(entry.going_on > 0 for entry in early)
+    stopped = wording.behind_in_training(len(early) - going_on, going_on, alone=is_alone)
+    there = "it led there" if len(early) == 1 else f"{led} of them led there"
+    return f"{stopped}; {there}." if led else f"{stopped}."
+
+
+def _other_returns(scored: Sequence[Judged]) -> str:
+    """Return where the returns come from that are not compared with the best one's."""
+    places = [entry.configuration.return_from for entry in scored if entry.set_apart == OTHER_RETURN]
+    return " or ".join(map(told_of, dict.fromkeys(places)))
 
 
 def failed_ahead(ranking: Sequence[Judged], names: Sequence[str], label: str) -> list[str]:

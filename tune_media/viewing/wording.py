@@ -17,6 +17,7 @@ from tune_media.viewing.inference import (
     NOT_COMPARABLE,
     ONE_RUN,
     ONE_SEED,
+    OTHER_RETURN,
     UNEQUAL_TRAINING,
     Estimate,
     Lead,
@@ -55,6 +56,7 @@ _ROW_DOUBTS = {
     ONE_RUN: "one run",
     ONE_SEED: "one evaluation seed",
     NOT_COMPARABLE: "best clips",
+    OTHER_RETURN: "another return",
     "unknown_config": "params.json is damaged",
 }
 

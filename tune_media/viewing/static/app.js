@@ -313,9 +313,10 @@
     }
 
     /** Show the trials of a configuration, each on a card of its own. */
-    showRuns({ names, trials }) {
+    showRuns({ names, trials, called }) {
       const tokens = names.map((name) => tm.filter.token(name, trials[0].params[name]));
-      this.set({ cards: "trials", filter: tokens.join(" ") }, true);
+      const words = trials.map(({ shownName }) => `"${shownName}"`).join(" or ");
+      this.set({ cards: "trials", filter: called ? words : tokens.join(" ") }, true);
       scrollTo(0, 0);
     }
 
@@ -327,7 +328,8 @@
       this.held.curves([state.score, state.iqm, data.metricsAt], () => this.attempt(async () => {
         const found = await this.source.curves(state.score, state.iqm);
         this.withoutCurves = found ? "" : state.score; // a gallery has some only
-        const curveOf = (id, at) => [id, { step: found.step[at], value: found.value[at] }];
+        const curveOf = (id, at) => [id,
+          { step: found.step[at], value: found.value[at], from: found.from?.[at], unit: found.unit?.[at] }];
         const bands = found && new Map(found.bands.map((band) => [[...band.trials].sort().join(), band]));
         this.curves = found && { metric: state.score, iqm: state.iqm, of: new Map(found.trials.map(curveOf)), bands };
       }).then(() => this.forceUpdate()));

@@ -114,7 +114,7 @@
       const { steps, means, lows, highs } = tableOf(lines, app.curves);
       this.steps = steps;
       if (!steps.length) return null;
-      const { axis } = this;
+      const { axis, props: { unit } } = this;
       const banded = lines.map((_, at) => at)
         .filter((at) => (isMany ? lines[at].isBest : at < MOST_BANDS) && lows[at]);
       const [grey, gold] = [cssColor("--curve"), cssColor("--gold")];
@@ -141,7 +141,8 @@
         padding: [6, tm.charts.LABEL_RIGHT, 0, 0],
         scales: { x: { time: false },
           y: { range: (_, ...all) => window.uPlot.rangeNum(...model.roomy(ofRuns, all), 0.1, true) } },
-        axes: [{ ...axis, ...(steps.every(Number.isInteger) ? { incrs: tm.charts.WHOLE } : {}), size: 28 },
+        axes: [{ ...axis, ...(steps.every(Number.isInteger) ? { incrs: tm.charts.WHOLE } : {}), size: 28,
+          ...(unit ? { label: unit, labelSize: 18, labelFont: axis.font } : {}) },
           { ...axis, size: 60 }],
         legend: { show: false },
         focus: { alpha: isMany ? 0.6 : 0.2 },
@@ -227,10 +228,9 @@
       setTimeout(() => this.props.app.set({ brush: box.join(" ") }));
     }
 
-    render({ app, lines }, { peek }) {
+    render({ app, lines, count, from }, { peek }) {
       const { state } = app;
-      const { count } = this.props;
-      const title = `${model.scoreLabel(state.score)} over training`;
+      const title = `${model.scoreLabel(state.score)} ${from ? `(${from})` : "over training"}`;
       const best = lines.find(({ isBest }) => isBest);
       const label = `${title}, ${lines.length} lines; the best is ${best.label}`;
       const isMany = lines.length > MOST_COLORED;
@@ -266,22 +266,28 @@
     </div>`;
   }
 
-  /** The chart, once the curves are read. */
+  /** A chart for each place that the curves come from, once they are read. */
   function CurvesPanel({ app }) {
     if (!app.expectsCurves) return null;
     if (!app.hasPicture || app.curves?.metric !== app.state.score) {
       return html`<section class="panel curves waiting" aria-busy="true">
         <p class="muted">Reading the curves …</p></section>`;
     }
-    const all = linesOf(app, tm.grid.filteredRows(app)); // also those that are not in the box
-    if (!all.length) return null;
-    const best = all.find((line) => line.trials.includes(app.winner))
-      || all.reduce((first, line) => (line.rank < first.rank ? line : first));
-    const shown = all.length > MOST_LINES ? [...all].sort((a, b) => a.rank - b.rank).slice(0, MOST_LINES) : all;
-    const marked = shown.map((line) => ({ ...line, isBest: line === best }));
-    // the last one is drawn above the others
-    const lines = shown.length > MOST_COLORED ? marked.sort((a, b) => a.isBest - b.isBest) : marked;
-    return html`<${AllCurves} app=${app} lines=${lines} count=${all.length} />`;
+    const apart = new Map();
+    for (const line of linesOf(app, tm.grid.filteredRows(app))) { // also those that are not in the box
+      const { from = "", unit = "" } = app.curves.of.get(line.trials[0].id) || {};
+      apart.set(from, { unit, all: [...(apart.get(from)?.all || []), line] });
+    }
+    return [...apart].map(([from, { unit, all }]) => {
+      const best = all.find((line) => line.trials.includes(app.winner))
+        || all.reduce((first, line) => (line.rank < first.rank ? line : first));
+      const shown = all.length > MOST_LINES ? [...all].sort((a, b) => a.rank - b.rank).slice(0, MOST_LINES) : all;
+      const marked = shown.map((line) => ({ ...line, isBest: line === best }));
+      // the last one is drawn above the others
+      const lines = shown.length > MOST_COLORED ? marked.sort((a, b) => a.isBest - b.isBest) : marked;
+      return html`<${AllCurves} key=${from} app=${app} lines=${lines} count=${all.length} unit=${unit}
+        from=${apart.size > 1 ? from : ""} />`;
+    });
   }
 
   tm.curves = { CurvesPanel, Peek, passes, MOST_COLORED };

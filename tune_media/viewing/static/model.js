@@ -255,14 +255,16 @@
   }
 
   /** Return the hyperparameters of a trial or a configuration with their texts, in the order of titles. */
-  const pairsOf = ({ order, texts }) => order.names.map((name) => [name, texts[name]]);
+  const pairsOf = ({ order, texts, called }) => order.names.map((name) => [name, texts[name]])
+    .filter(([, text]) => !called || text !== "unset");
 
   /** Return how many hyperparameters its title has: more if so many do not tell it from the others that are shown. */
   const countIn = ({ order }, most = SHOWN_PARAMS) => Math.max(most, order.telling);
 
   /** Return the title of a trial or a configuration, with so many hyperparameters, or as many as tell it apart. */
   function titleOf(one, most, others) {
-    const text = one.unknown ? UNKNOWN : titleText(pairsOf(one), countIn(one, most), others);
+    const settings = () => titleText(pairsOf(one), countIn(one, most), others);
+    const text = one.unknown ? UNKNOWN : [one.called, settings()].filter(Boolean).join(" · ");
     const only = one.only ?? (one.unknown ? one.shortName : null);
     if (only == null) return text || one.shownName || ALL_TRIALS;
     return text ? `${text} (trial ${only})` : `trial ${only}`;
