@@ -112,6 +112,7 @@ def test_the_tests_and_examples_need_nothing_else():
     brought |= {"yaml"}  # by ray
     brought |= {"flatland", "pyglet"}  # of the table of installed envs, which leaves out what is not there
     brought |= {"tensordict"}  # by rsl-rl-lib
+    brought |= foreign_imports("tests/support/foreign")  # scripts that no test runs
     imported = foreign_imports("tests", "examples", "docs")
     assert imported - declared - set(OF_EXTRAS) - NOT_IMPORTED - brought == set()
 
