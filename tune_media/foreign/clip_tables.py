@@ -1,35 +1,39 @@
-"""Tables beside clips that no index lists: a JSON, JSONL or CSV file that names the clips gives more of their facts."""
+"""Tables beside clips that no index lists: a JSON, JSONL or CSV file that names the clips gives more of their facts.
+
+A JSON file with a clip's own name (``a.json``, or Gymnasium's ``a.meta.json``, beside ``a.mp4``) is of this clip.
+"""
 
 from __future__ import annotations
 
 import csv
 import io
-import math
 import posixpath
+import re
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
+from tune_media.foreign.clip_facts import columns_text, facts_of, names_of
 from tune_media.foreign.run_files import RunFiles
 from tune_media.foreign.told import Told
 from tune_media.storage.passed_over import warn_passed_over
+from tune_media.values.checks import first_names
 from tune_media.values.clip_columns import FACTS, FILE, Columns
+from tune_media.values.problems import argument, remedy
 from tune_media.values.secrets import error_text
 from tune_media.values.strict_json import parse_json
 
-_TOO_LARGE_TO_COUNT = 2**53  # for a float
-_NAMES = {
-    "return": ("episode_return", "return", "sum_reward", "episode_reward", "total_reward"),
-    "seed": ("seed",),
-    "success": ("success", "is_success"),
-    "step": ("step", "global_step"),
-}
-_TRUTHS = {"true": True, "false": False, "1": True, "0": False, "1.0": True, "0.0": False}
+_NAMES_CLIPS = re.compile(rb"\.(?:mp4|webm|gif)\b", re.IGNORECASE)
+_AROUND = ("episode", "info", "metrics", "result", "results", "stats")  # the objects of a row that are of the same clip
+_MOST_REQUESTS = 100  # for JSON files of one clip each, where each is a request
 
 
 def read_tables(files: RunFiles, paths: Sequence[str], columns: Columns | None) -> Told:
     """Return the facts of clips in all tables of a run, if it has clips."""
     clips = files.clips
     tables = ClipTables(files.folder, clips, columns)
+    of_one = [path for path in paths if tables.clips_of(path)]
+    if is_far := len(of_one) > _MOST_REQUESTS and files.local(of_one[0]) is None:
+        paths = sorted(set(paths) - set(of_one))
     for path in paths if clips else ():
         try:
             tables.add(path, files.read(path))
@@ -37,7 +41,13 @@ def read_tables(files: RunFiles, paths: Sequence[str], columns: Columns | None) 
             warn_passed_over(files.full(path), error_text(error))
     told = {clip: tables.facts(clip) for clip in clips}
     facts = {clip: {**found, "columns": names} for clip, (found, names) in told.items() if names}
-    return Told(clips=facts, columns=frozenset(tables.names))
+    sentences = tables.not_understood()
+    if is_far:
+        sentences.append(
+            f"{of_one[0]} and {len(of_one) - 1} more JSON files beside clips are not read, because each would take a "
+            "request; " + remedy("copy the folder to this machine.")
+        )
+    return Told(clips=facts, columns=frozenset(tables.names), not_understood=sentences)
 
 
 class ClipTables:
@@ -53,28 +63,60 @@ class ClipTables:
 
     def __init__(self, folder: str, clips: Collection[str], columns: Columns | None = None) -> None:
         self._folder, self._clips, self._columns = folder, frozenset(clips), columns or {}
+        self._stems: dict[str, list[str]] = {}
+        for clip in sorted(clips):
+            self._stems.setdefault(posixpath.splitext(clip)[0], []).append(clip)
         self.names = set[str]()  # of the columns of all rows that name a clip
         self._found: dict[tuple[str, str], set[tuple[Any, str, str]]] = {}  # value, column, table; by clip and fact
+        self._without_return: dict[tuple[str, ...], list[str]] = {}  # tables, by their columns
+
+    def clips_of(self, table: str) -> list[str]:
+        """Return the clips that a JSON file is of by its own name."""
+        stem, suffix = posixpath.splitext(table)
+        return self._stems.get(stem.removesuffix(".meta"), []) if suffix.lower() == ".json" else []
 
     def add(self, table: str, content: bytes) -> None:
         """Take in a table, by its path in the folder. Raises ValueError."""
-        for clip, row in self._rows(table, content):
-            for fact in FACTS:
-                column = self._columns.get(fact) or next((name for name in _NAMES[fact] if name in row), None)
-                value = None if column is None else _value(fact, row.get(column))
-                if column is not None and value is not None:
-                    self._found.setdefault((clip, fact), set()).add((value, column, table))
+        own = self.clips_of(table)
+        if not own and not _NAMES_CLIPS.search(content):
+            return
+        rows = list(self._rows(table, content))
+        if not rows and own and isinstance(value := parse_json(content), dict):
+            rows = [(clip, self._whole(value)) for clip in own]
+        has_return = not rows
+        for clip, row in rows:
+            found = facts_of(row, self._columns)
+            has_return = has_return or "return" in found
+            for fact, (value, column) in found.items():
+                self._found.setdefault((clip, fact), set()).add((value, column, table))
+        if not has_return:
+            numbers = tuple(sorted({name for _, row in rows for name, value in row.items() if _is_number(value)}))
+            self._without_return.setdefault(numbers, []).append(table)
 
     def facts(self, clip: str) -> tuple[dict[str, Any], str]:
         """Return the facts of a clip, as an index line has them, and the columns that they come from."""
-        facts, taken = {}, dict[str, list[str]]()
+        facts, taken = {}, dict[str, list[tuple[str, str]]]()
         for fact, name in FACTS.items():
             found = self._found.get((clip, fact), set())
             if len({value for value, _, _ in found}) == 1:
                 value, column, table = min(found, key=lambda one: one[1:])
                 facts[name] = value
-                taken.setdefault(table, []).append(f"{fact}={column}")
-        return facts, "; ".join(f"{', '.join(columns)} of {table}" for table, columns in taken.items())
+                taken.setdefault(table, []).append((fact, column))
+        return facts, "; ".join(columns_text(columns, table) for table, columns in taken.items())
+
+    def not_understood(self) -> list[str]:
+        """Return a sentence on the tables that name clips, and have numbers of which none is known as a return."""
+        sentences: list[str] = []
+        known = {name for fact in FACTS if fact != "return" for name in names_of(fact, self._columns)}
+        for columns, tables in self._without_return.items():
+            names = [name for name in columns if name not in known]
+            if names and not any(fact == "return" for _, fact in self._found):
+                more = f" and {len(tables) - 1} more files" if len(tables) > 1 else ""
+                sentences.append(
+                    f"{min(tables)}{more}: no column for a return; there are {first_names(names)}; "
+                    + remedy("name it in " + argument("load(columns=...)") + ", as in return=NAME.")
+                )
+        return sentences
 
     def _rows(self, table: str, content: bytes) -> Iterator[tuple[str, Mapping[str, Any]]]:
         """Yield the rows that name one clip of the folder. Raises ValueError."""
@@ -84,7 +126,9 @@ class ClipTables:
             return
         lines: Iterable[Any] = map(parse_json, filter(bytes.strip, content.splitlines()))
         if suffix == ".csv":
-            lines = csv.DictReader(io.StringIO(content.decode("utf-8-sig"), newline=""))
+            text = content.decode("utf-8-sig")
+            delimiter = max(",;\t", key=text.partition("\n")[0].count)
+            lines = csv.DictReader(io.StringIO(text, newline=""), delimiter=delimiter)
         try:
             for row in lines:
                 yield from self._objects(posixpath.dirname(table), row)
@@ -102,32 +146,45 @@ class ClipTables:
         clips = any_clips = self._named(place, [name, *value.values()])
         if FILE in self._columns:
             clips = self._named(place, [value.get(self._columns[FILE])])
-        if any_clips:
-            self.names.update(filter(None, value))
-        return [(clip, value) for clip in clips] if len(clips) == 1 else []
+        row = self._whole(value) if any_clips else {}
+        return [(clip, row) for clip in clips] if len(clips) == 1 else []
+
+    def _whole(self, row: Mapping[Any, Any]) -> dict[str, Any]:
+        """Return a row of a clip with the numbers of the objects in it that are of the clip, and note its names."""
+        inner = [(name, row[name].items()) for name in _AROUND if isinstance(row.get(name), dict)]
+        whole = {f"{around}/{name}" if name == "r" else name: value for around, items in inner for name, value in items}
+        whole |= {name: value for name, value in row.items() if name}
+        self.names.update(whole)
+        return whole
 
     def _named(self, place: str, values: Iterable[Any]) -> set[str]:
-        return {clip for text in values if isinstance(text, str) and (clip := self._clip(place, text))}
-
-    def _clip(self, place: str, text: str) -> str | None:
-        """Return the clip that a text names: by its path from the table, or by one that ends like the clip's own."""
-        path = posixpath.normpath(text.replace("\\", "/"))
-        folder, file = posixpath.split(path)
-        beside = posixpath.join(place, file)
-        is_own = posixpath.basename(folder) == posixpath.basename(posixpath.join(self._folder, place).rstrip("/"))
-        names = [posixpath.normpath(posixpath.join(place, path)), *([beside] if is_own else [])]
-        return next((name for name in names if name in self._clips), None)
+        texts = (text for text in values if isinstance(text, str))
+        return {clip for text in texts if (clip := named_clip(self._clips, self._folder, place, text))}
 
 
-def _value(fact: str, value: Any) -> float | int | bool | None:
-    """Return a fact of a table in its type, or None if the value cannot be one."""
-    if fact == "success":
-        return _TRUTHS.get(str(value).strip().lower())
+def named_clip(clips: Collection[str], folder: str, place: str, text: str, *, is_sure: bool = False) -> str | None:
+    """Return the clip of a run's folder that a text in a file at a place in this folder names, or None.
+
+    It does by the clip's path from there, or by a path of elsewhere that ends like it: the folder around must have the
+    name of the place, unless it ``is_sure`` that the file is about clips below.
+
+    >>> named_clip({"videos/a.mp4"}, "runs/x", "", "outputs/x/videos/a.mp4")
+    'videos/a.mp4'
+    >>> named_clip({"videos/a.mp4"}, "runs/x", "", "outputs/y/videos/a.mp4")
+    >>> named_clip({"videos/a.mp4"}, "runs/x", "", "outputs/y/videos/a.mp4", is_sure=True)
+    'videos/a.mp4'
+    """
+    parts = posixpath.normpath(text.replace("\\", "/")).split("/")
+    own = posixpath.basename(posixpath.join(folder, place).rstrip("/"))
+    for start in range(len(parts)):
+        clip = posixpath.normpath(posixpath.join(place, *parts[start:]))
+        if clip in clips and (not start or is_sure or parts[start - 1] == own):
+            return clip
+    return None
+
+
+def _is_number(value: Any) -> bool:
     try:
-        number = math.nan if isinstance(value, bool) else float(value)
+        return not isinstance(value, bool) and float(value) is not None
     except (TypeError, ValueError, OverflowError):
-        return None
-    if fact == "return":
-        return number if math.isfinite(number) else None
-    is_exact = abs(number) < _TOO_LARGE_TO_COUNT and number.is_integer()
-    return int(number) if is_exact and (number >= 0 or fact == "seed") else None
+        return False

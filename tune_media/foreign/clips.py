@@ -1,10 +1,4 @@
-"""Clips that no index lists, as other recorders leave them: what the names of the files say.
-
-Gymnasium's ``RecordVideo`` writes ``<prefix>-episode-<n>.mp4`` and ``<prefix>-step-<n>.mp4``, Stable-Baselines3's
-``VecVideoRecorder`` ``<prefix>-step-<n>-to-step-<m>.mp4``, and ``RecordEpisodes`` names that begin like these: only
-these numbers are steps. Isaac Lab has Gymnasium's in ``videos/train`` and ``videos/play`` of a run's folder. Clips with
-other names have no step, unless a file beside them has it.
-"""
+"""The index lines of clips that no index lists, as other recorders leave them."""
 
 from __future__ import annotations
 
@@ -16,34 +10,20 @@ from dataclasses import replace
 
 import pyarrow.fs
 
+from tune_media.foreign.clip_paths import section_of_path
 from tune_media.foreign.run_files import RunFiles
-from tune_media.storage.clip_names import KEY, section_of
+from tune_media.storage.clip_names import KEY
 from tune_media.storage.entry import STORED
 from tune_media.storage.index_lines import INDEX_VERSION, Line, MediumLine
 from tune_media.values.safe_names import name_digest
 from tune_media.values.secrets import error_text
 from tune_media.values.video import Video
 
-_RECORDERS = re.compile(
-    r"(?P<prefix>[^/]*?)(?:-env-(?P<env>\d+))?"
-    r"-(?:episode-(?P<episode>\d{1,15})|step-(?P<step>\d{1,15})(?:-to-step-\d+)?)(?:-[^/]+)?\.mp4"
-)
-
-
-def is_recorders_name(path: str) -> bool:
-    """Return whether a known recorder gave a clip its name.
-
-    >>> is_recorders_name("videos/train/rl-video-step-2000.mp4"), is_recorders_name("eval_episode_0.mp4")
-    (True, False)
-    """
-    return _RECORDERS.fullmatch(posixpath.basename(path)) is not None
-
 
 def clip_lines(files: RunFiles, told: Mapping[str, Line]) -> list[MediumLine]:
     """Return an index line for each clip of a run, in the natural order of their names, with the facts told of it.
 
-    Other facts are from its name and its header. A number in a name is a step only if a known recorder gave the name.
-    Headers are read on this machine only: elsewhere each would take several requests.
+    Others are from its header. Headers are read on this machine only: elsewhere each would take several requests.
     """
     lines = []
     for path in files.clips:
@@ -71,11 +51,7 @@ def _header(path: str, size: int, written: int) -> Line:
 
 
 def _line(path: str, info: pyarrow.fs.FileInfo, header: Line, told: Line) -> MediumLine:
-    folder, name = posixpath.split(path)
-    stem, suffix = posixpath.splitext(name)
-    kind = suffix[1:].lower()
-    parts = _RECORDERS.fullmatch(name)
-    numbers = {"step": parts["episode"] or parts["step"], "env_index": parts["env"]} if parts else {}
+    kind = posixpath.splitext(path)[1][1:].lower()
     facts: Line = {
         **header,
         "v": INDEX_VERSION,
@@ -83,11 +59,10 @@ def _line(path: str, info: pyarrow.fs.FileInfo, header: Line, told: Line) -> Med
         "time": (info.mtime_ns or 0) / 1e9,
         "bytes": info.size or 0,
         "format": kind,
-        **{fact: int(number) for fact, number in numbers.items() if number is not None},
         **told,
     }
     notes = ["GIF: no time line, no sync" if kind == "gif" else "", header.get("note"), told.get("columns")]
     if any(notes):
         facts["note"] = "; ".join(filter(None, notes))
-    section = section_of(posixpath.basename(folder) or (stem if parts is None else parts["prefix"]))
-    return MediumLine(id=name_digest(path), section=section, key=KEY, path=path, row=0, status=STORED, facts=facts)
+    id, section = name_digest(path), section_of_path(path)
+    return MediumLine(id=id, section=section, key=KEY, path=path, row=0, status=STORED, facts=facts)

@@ -30,7 +30,7 @@ def files_of(filesystem: pyarrow.fs.FileSystem, folder: str) -> RunFiles:
                 path = posixpath.join(part, name)
                 if info.is_file and (part in _CLIPS or not is_clip_name(path)):
                     infos[path] = info
-                elif info.type == pyarrow.fs.FileType.Directory and (is_part(name) or name in _INNER):
+                elif info.type == pyarrow.fs.FileType.Directory and (is_part(path) or name in _INNER):
                     inner.append(path)
         level = inner
     return RunFiles(filesystem, folder, infos)

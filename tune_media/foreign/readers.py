@@ -6,7 +6,10 @@ from collections.abc import Callable, Sequence
 from typing import NamedTuple, TypeAlias
 
 from tune_media.foreign import configs
+from tune_media.foreign.clip_paths import read_paths
 from tune_media.foreign.clip_tables import read_tables
+from tune_media.foreign.lerobot import FILES as LEROBOT_FILES
+from tune_media.foreign.lerobot import read_lerobot
 from tune_media.foreign.run_files import RunFiles
 from tune_media.foreign.told import Told
 from tune_media.values.clip_columns import Columns
@@ -27,7 +30,9 @@ READERS: Sequence[Reader] = (
     Reader(configs.PARAMS, configs.read_params),
     Reader(configs.HYDRA, configs.read_hydra),
     Reader(configs.SETTINGS, configs.read_settings),
+    Reader(LEROBOT_FILES, read_lerobot),
     Reader(("*.csv", "*.json", "*.jsonl"), read_tables),
+    Reader(("*.[mM][pP]4", "*.[wW][eE][bB][mM]", "*.[gG][iI][fF]"), read_paths),
     Reader(("*",), configs.read_name),
 )
 """In the order in which one is believed more than the next."""

@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from tune_media.foreign.clips import clip_lines, is_recorders_name
+from tune_media.foreign.clip_paths import is_recorders_name
+from tune_media.foreign.clips import clip_lines
 from tune_media.foreign.readers import READERS
 from tune_media.foreign.run import ForeignRun
 from tune_media.foreign.run_files import RunFiles

@@ -33,16 +33,25 @@ class RunFiles:
 
     def matching(self, *patterns: str) -> list[str]:
         """Return the paths, sorted, that match a pattern: of the file's name, or with a slash of the path's end."""
-        return sorted(
-            path
-            for path in self.infos
-            if any(
-                fnmatch.fnmatchcase(f"/{path}", f"*/{pattern}")
-                if "/" in pattern
-                else fnmatch.fnmatchcase(posixpath.basename(path), pattern)
-                for pattern in patterns
-            )
-        )
+        found = set[str]()
+        for pattern in patterns:
+            if "/" in pattern:
+                found.update(path[1:] for path in fnmatch.filter(self._paths, f"*/{pattern}"))
+            else:
+                found.update(*(self._named[name] for name in fnmatch.filter(self._named, pattern)))
+        return sorted(found)
+
+    @cached_property
+    def _paths(self) -> list[str]:
+        return [f"/{path}" for path in self.infos]
+
+    @cached_property
+    def _named(self) -> dict[str, list[str]]:
+        """The paths by the files' names."""
+        named: dict[str, list[str]] = {}
+        for path in self.infos:
+            named.setdefault(posixpath.basename(path), []).append(path)
+        return named
 
     @cached_property
     def clips(self) -> list[str]:

@@ -11,8 +11,11 @@ KEY = "clips"
 """The key of all clips of a folder, whatever their names begin with: runs beside each other have different prefixes."""
 
 _EVALUATES = re.compile(r"(eval|evaluation|test|val|validation|play)(?![A-Za-z])", re.IGNORECASE)
-_PART = re.compile(r"videos?|eval|train|play|media|files|scope|videos_step_\d{1,15}")
-_CLIP = re.compile(r"[^/.][^/]*\.(?:mp4|webm|gif)", re.IGNORECASE)
+_PART = re.compile(
+    r"(?:(?:train|test|eval|rl)_)?videos?|videos_step_\d{1,15}|eval|train|test|play|media|files|scope|artifacts"
+)
+_ALL_BELOW = re.compile(r"(?:.*/)?(?:files/media|scope|artifacts|videos_step_\d{1,15})(?:/[^/.][^/]*)+")
+_CLIP = re.compile(rf"(?:(?:{_PART.pattern}|\d{{1,15}})/(?:[^/.][^/]*/)*)?[^/.][^/]*\.(?:mp4|webm|gif)", re.IGNORECASE)
 
 
 def section_of(name: str) -> str:
@@ -24,22 +27,27 @@ def section_of(name: str) -> str:
     return EVALUATION if _EVALUATES.match(name) else TRAIN
 
 
-def is_part(name: str) -> bool:
-    """Return whether a folder's name is one of a part of the run in the folder above.
+def is_part(path: str) -> bool:
+    """Return whether a folder in a run's folder is a part of the run, by its path there.
 
-    >>> is_part("videos"), is_part("videos_step_5000"), is_part("seed_1")
+    In some parts all folders are: of LeRobot's tasks, of the names that W&B and DreamerV3 log under, of artifacts.
+
+    >>> is_part("videos"), is_part("eval/videos_step_5000"), is_part("seed_1"), is_part("videos/lift")
+    (True, True, False, False)
+    >>> is_part("eval/videos_step_5000/lift_0"), is_part("files/media/videos/a/b"), is_part("artifacts/.x")
     (True, True, False)
     """
-    return _PART.fullmatch(name) is not None
+    return _PART.fullmatch(posixpath.basename(path)) is not None or _ALL_BELOW.fullmatch(path) is not None
 
 
 def is_clip_name(path: str) -> bool:
-    """Return whether a path in a folder is one that a clip without an index may have.
+    """Return whether a path in a folder is one that a clip without an index may have: in it, or below a part of it.
 
-    >>> is_clip_name("rl-video-episode-0.mp4"), is_clip_name("videos/train/a.webm"), is_clip_name("b.gif")
+    >>> is_clip_name("rl-video-episode-0.mp4"), is_clip_name("videos/lift_0/a.webm"), is_clip_name("b.gif")
     (True, True, True)
     >>> is_clip_name("holiday.avi"), is_clip_name("private/rl-video-episode-0.mp4"), is_clip_name(".a.mp4")
     (False, False, False)
+    >>> is_clip_name("videos/../a.mp4"), is_clip_name("videos/.a/a.mp4"), is_clip_name("../a.mp4")
+    (False, False, False)
     """
-    folder, name = posixpath.split(path)
-    return _CLIP.fullmatch(name) is not None and all(map(is_part, filter(None, folder.split("/"))))
+    return _CLIP.fullmatch(path) is not None
