@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import NamedTuple, TypeAlias
 
-from tune_media.foreign import configs
+from tune_media.foreign import configs, sb3, scalars
 from tune_media.foreign.clip_paths import read_paths
 from tune_media.foreign.clip_tables import read_tables
+from tune_media.foreign.event_files import read_event_files
 from tune_media.foreign.lerobot import FILES as LEROBOT_FILES
 from tune_media.foreign.lerobot import read_lerobot
 from tune_media.foreign.run_files import RunFiles
@@ -31,6 +32,11 @@ READERS: Sequence[Reader] = (
     Reader(configs.HYDRA, configs.read_hydra),
     Reader(configs.SETTINGS, configs.read_settings),
     Reader(LEROBOT_FILES, read_lerobot),
+    Reader(sb3.PATTERNS, sb3.read_episodes),
+    Reader(("*tfevents*",), read_event_files),
+    Reader(scalars.TABLES, scalars.read_tables),
+    Reader(scalars.LINES, scalars.read_lines),
+    Reader(scalars.TORCHRL, scalars.read_torchrl),
     Reader(("*.csv", "*.json", "*.jsonl"), read_tables),
     Reader(("*.[mM][pP]4", "*.[wW][eE][bB][mM]", "*.[gG][iI][fF]"), read_paths),
     Reader(("*",), configs.read_name),

@@ -79,3 +79,12 @@ class RunFiles:
             raise ValueError(f"{path} has {size / 1e6:.0f} MB, which is too much to be read")
         with open_file(self.filesystem, self.full(path)) as file:
             return bytes(file.read())
+
+
+def whole_lines(content: bytes) -> str:
+    """Return the lines of a file without the last one if its end is missing: half a number looks like another one.
+
+    >>> whole_lines(b"1,0.25\\n2,0.2")
+    '1,0.25\\n'
+    """
+    return content[: content.rfind(b"\n") + 1].decode("utf-8-sig")

@@ -6,6 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+from tune_media.values.problems import argument, remedy
 from tune_media.values.sections import EVALUATION
 
 ENV_STEPS, ITERATIONS, EPISODES, STEPS = "env steps", "iterations", "episodes", "steps"
@@ -56,7 +57,7 @@ class Told:
         episodes: In the order in which they ended; ``tag`` and ``unit`` say where they and their steps come from.
         clips: Facts of clips as index lines name them (``episode_return``, ``seed``, ``success``, ``step``, ...), by
             the clip's path in the run's folder.
-        columns: The columns of the tables that name clips.
+        columns: The names that ``columns`` may give: of columns of tables, and tags.
         curves: Reads the curves, which takes long; None: the reader has none.
         not_understood: What was seen and could not be read, one sentence each, with the remedy if there is one.
     """
@@ -70,3 +71,14 @@ class Told:
     columns: frozenset[str] = frozenset()
     curves: Callable[[], Sequence[Curve]] | None = None
     not_understood: Sequence[str] = ()
+
+
+def unnamed(path: str, fact: str) -> str:
+    """Return the sentence on a file of which nothing says where it has a fact, such as ``return`` or ``step``.
+
+    >>> unnamed("evaluations.npz", "return")
+    'evaluations.npz: no column for a return; name it in load(columns=...), as in return=NAME.'
+    """
+    return f"{path}: no column for a {fact}; " + remedy(
+        "name it in " + argument("load(columns=...)") + f", as in {fact}=NAME."
+    )

@@ -1,0 +1,170 @@
+"""TensorBoard's event files: their scalars by tag, as TensorBoard shows them. TensorFlow is not needed."""
+
+from __future__ import annotations
+
+import ast
+import functools
+import importlib.util
+import io
+import re
+import struct
+from array import array
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+import numpy as np
+from crc32c import crc32c
+
+from tune_media.foreign.curve_cache import Series, cached
+from tune_media.foreign.return_tags import by_part, curves_of
+from tune_media.foreign.run_files import RunFiles
+from tune_media.foreign.settings import env_id_of, without_own
+from tune_media.foreign.told import Told
+from tune_media.storage.filesystem import open_file
+from tune_media.storage.passed_over import warn_passed_over
+from tune_media.values.clip_columns import Columns
+from tune_media.values.installing import pip_install
+from tune_media.values.number import counted
+from tune_media.values.secrets import error_text
+
+_HEAD, _MASK = 12, 0xA282EAD8  # bytes before a record: its length and the checksum of that
+_MOST_EVENT = 2**20  # bytes: a larger event has a picture or a video, and is not read
+_DTYPES = {1: ("float_val", "<f4"), 2: ("double_val", "<f8"), 3: ("int_val", "<i4"), 9: ("int64_val", "<i8")}
+_TABLE, _SESSION = "hyperparameters/text_summary", "_hparams_/session_start_info"
+_ROW = re.compile(r"^\|([^|]+)\|(.*)\|\s*$", re.MULTILINE)
+_HEADS = 2  # rows of a table: the names of its columns, and a line
+_FIRST_BYTES, _MOST_FIRST = 2**18, 4  # of a file, and files, in which hyperparameters are looked for
+_SCALARS = ("", "scalars")  # the plugins of tensors that are scalars
+
+
+def read_event_files(files: RunFiles, paths: Sequence[str], columns: Columns | None) -> Told:
+    """Return the scalars of a run's event files as curves, and the hyperparameters that a writer has put among them."""
+    paths = [path for path in paths if not path.endswith(".profile-empty")]
+    if not paths:
+        return Told()
+    spec = importlib.util.find_spec("tensorboard")
+    if spec is None or spec.origin is None:  # a folder of logs may have this name
+        return Told(not_understood=[f"{counted(len(paths), 'event file')}: " + pip_install("folders")])
+    tags = frozenset(tag for _, tag in _joined(files, paths)) if columns else frozenset()
+    config = next(filter(None, (_hyperparameters(files, path) for path, _ in by_part(paths)[:_MOST_FIRST])), {})
+    return Told(
+        config=without_own(config, files.folder),
+        env_id=env_id_of(config),
+        columns=tags,
+        curves=lambda: curves_of(_joined(files, paths), columns or {}),
+    )
+
+
+def _joined(files: RunFiles, paths: Sequence[str]) -> dict[tuple[str, str], Series]:
+    """Return the numbers of all files by the part of the run and the tag."""
+    found: dict[tuple[str, str], list[Series]] = {}
+    for path, part in by_part(paths):  # a name begins with the time
+        try:
+            tags = cached(files, path, functools.partial(_read, files, path))
+        except OSError as error:
+            warn_passed_over(files.full(path), error_text(error))
+            continue
+        for tag, series in tags.items():
+            found.setdefault((part, tag), []).append(series)
+    return {
+        key: _without_repeats(Series(*map(np.concatenate, zip(*parts, strict=True)))) for key, parts in found.items()
+    }
+
+
+def _without_repeats(series: Series) -> Series:
+    """Leave out what a run that went back to an earlier step has logged again.
+
+    >>> _without_repeats(Series(np.array([1.0, 2.0, 2.0, 3.0, 2.0]), np.arange(5.0), np.arange(5.0))).values.tolist()
+    [0.0, 4.0]
+    """
+    steps = series.steps
+    back = np.append(np.where(np.diff(steps) < 0, steps[1:], np.inf), np.inf)  # the step after each, if it is earlier
+    kept = steps < np.minimum.accumulate(back[::-1])[::-1]
+    return Series(*(column[kept] for column in series))
+
+
+def _read(files: RunFiles, path: str) -> dict[str, Series]:
+    """Return the scalars of a file by tag. Raises OSError."""
+    found: dict[str, tuple[array[float], array[float], array[float]]] = {}
+    broken = 0
+    with open_file(files.filesystem, files.full(path)) as file:
+        for event in _events(io.BufferedReader(file, 2**20)):
+            broken += event is None
+            for value in () if event is None else event.summary.value:
+                number = value.simple_value if value.HasField("simple_value") else _number(value)
+                if number is not None:
+                    columns = found.setdefault(value.tag, (array("d"), array("d"), array("d")))
+                    for column, cell in zip(columns, (event.step, number, event.wall_time), strict=True):
+                        column.append(cell)
+    if broken:
+        warn_passed_over(files.full(path), f"{counted(broken, 'event')} that cannot be read")
+    return {tag: Series(*(np.array(column) for column in columns)) for tag, columns in found.items()}
+
+
+def _hyperparameters(files: RunFiles, path: str) -> dict[str, Any]:
+    """Return the table of text that CleanRL writes first, or the hyperparameters of TensorBoard's own page of them."""
+    from tensorboard.plugins.hparams.plugin_data_pb2 import HParamsPluginData
+
+    try:
+        with open_file(files.filesystem, files.full(path)) as file:
+            first = file.read(_FIRST_BYTES)
+    except OSError:  # which reading its scalars tells
+        return {}
+    for event in filter(None, _events(io.BytesIO(first))):
+        for value in event.summary.value:
+            if value.tag == _TABLE and value.tensor.string_val:
+                text = value.tensor.string_val[0].decode()
+                return {name.strip(): _literal(cell.strip()) for name, cell in _ROW.findall(text)[_HEADS:]}
+            if value.tag == _SESSION:
+                session = HParamsPluginData.FromString(value.metadata.plugin_data.content).session_start_info
+                return {name: getattr(own, own.WhichOneof("kind")) for name, own in session.hparams.items()}
+    return {}
+
+
+def _literal(text: str) -> Any:
+    """Return a value of which a table has Python's text."""
+    try:
+        return ast.literal_eval(text)
+    except (ValueError, SyntaxError, MemoryError, RecursionError):
+        return text
+
+
+def _events(file: io.BufferedIOBase) -> Iterator[Any]:
+    """Yield the events of a file, None for one that is damaged; the end may be half written, or cut off.
+
+    TensorBoard's own loader also reads pictures, whose checksums it computes in Python: minutes for a file of videos.
+    """
+    from tensorboard.compat.proto.event_pb2 import Event
+
+    while len(head := file.read(_HEAD)) == _HEAD:
+        length, check = struct.unpack("<QI", head)
+        if check != _masked(head[:8]):
+            yield None
+            return  # nobody knows where the next event begins
+        if length > _MOST_EVENT:
+            file.seek(length + 4, io.SEEK_CUR)
+            continue
+        record, end = file.read(length), file.read(4)
+        if len(end) < 4:
+            return
+        try:
+            yield Event.FromString(record) if struct.unpack("<I", end)[0] == _masked(record) else None
+        except Exception:  # its class depends on the release of protobuf
+            yield None
+
+
+def _masked(content: bytes) -> int:
+    check = crc32c(content)
+    return ((check >> 15 | check << 17) + _MASK) & 0xFFFFFFFF
+
+
+def _number(value: Any) -> float | None:
+    """Return the number of a summary that has it as a tensor; None of anything else."""
+    tensor = value.tensor
+    if tensor.dtype not in _DTYPES or value.metadata.plugin_data.plugin_name not in _SCALARS:
+        return None
+    name, kind = _DTYPES[tensor.dtype]
+    numbers = getattr(tensor, name)
+    if tensor.tensor_content and len(tensor.tensor_content) % np.dtype(kind).itemsize == 0:
+        numbers = np.frombuffer(tensor.tensor_content, kind)
+    return float(numbers[0]) if len(numbers) == 1 else None

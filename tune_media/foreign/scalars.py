@@ -1,0 +1,187 @@
+"""Tables of scalars: ``progress.csv`` of many loggers, lines of JSON of DreamerV3, TorchRL's CSV files."""
+
+from __future__ import annotations
+
+import csv
+import functools
+import io
+import posixpath
+from array import array
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from typing import Any, TypeAlias
+
+import numpy as np
+
+from tune_media.foreign.curve_cache import Series, cached
+from tune_media.foreign.return_tags import RETURN_TAGS, STEP_COLUMNS, ReturnTag, by_part, curves_of, has_return
+from tune_media.foreign.run_files import RunFiles, whole_lines
+from tune_media.foreign.told import ENV_STEPS, STEPS, Curve, Told, unnamed
+from tune_media.storage.filesystem import open_file
+from tune_media.storage.passed_over import warn_of_broken_lines, warn_passed_over
+from tune_media.values.clip_columns import Columns
+from tune_media.values.number import as_number
+from tune_media.values.secrets import error_text
+from tune_media.values.sections import EVALUATION
+from tune_media.values.strict_json import parse_json
+
+TABLES = ("progress.csv", "progress.txt", "metrics.csv")
+LINES = ("scores.jsonl", "metrics.jsonl", "progress.json")
+TORCHRL = ("scalars/*.csv",)
+_TORCHRL_TAGS = (  # the sums of rewards in the scripts of its repository; elsewhere they may be of steps
+    *RETURN_TAGS,
+    ReturnTag("train/reward", ENV_STEPS),
+    ReturnTag("eval/reward", ENV_STEPS, EVALUATION),
+)
+_FIRST_BYTES = 2**18
+_STEP, _VALUE = "step", "value"
+_Row: TypeAlias = Mapping[str, float] | None  # None: a line that cannot be read
+_Rows: TypeAlias = Callable[[bytes], Iterator[_Row]]
+_LIKE_RETURNS = ("return", "rew", "score")
+
+
+def read_tables(files: RunFiles, paths: Sequence[str], columns: Columns | None) -> Told:
+    """Return the columns of CSV files, with tabs or commas, as curves over the column of their steps."""
+    return _told(files, paths, columns or {}, _table_rows)
+
+
+def read_lines(files: RunFiles, paths: Sequence[str], columns: Columns | None) -> Told:
+    """Return the numbers in lines of JSON as curves over their ``step``, nested ones as ``outer/inner``."""
+    return _told(files, paths, columns or {}, _json_rows)
+
+
+def read_torchrl(files: RunFiles, paths: Sequence[str], columns: Columns | None) -> Told:
+    """Return the files of TorchRL's CSVLogger as curves: ``scalars/<tag>.csv``, whose lines are a step and a value."""
+    found = {path: path.rpartition("scalars/" if path.startswith("scalars/") else "/scalars/") for path in paths}
+    keys = {path: (part.strip("/"), name.removesuffix(".csv")) for path, (part, _, name) in found.items()}
+
+    def curves() -> list[Curve]:
+        read = {key: _stepped(_numbers(files, path, _pairs), _STEP) for path, key in keys.items()}
+        return curves_of(
+            {key: one[_VALUE] for key, one in read.items() if _VALUE in one}, columns or {}, STEPS, _TORCHRL_TAGS
+        )
+
+    return Told(columns=frozenset(tag for _, tag in keys.values()), curves=curves)
+
+
+def _told(files: RunFiles, paths: Sequence[str], columns: Columns, rows: _Rows) -> Told:
+    steps, all_names, not_understood = {}, frozenset[str](), []
+    for path, _ in by_part(paths):
+        try:
+            with open_file(files.filesystem, files.full(path)) as file:
+                first = [row for row in rows(bytes(file.read(_FIRST_BYTES))) if row]
+        except (OSError, ValueError, csv.Error) as error:
+            not_understood.append(f"{path}: {error_text(error)}")
+            continue
+        names = dict.fromkeys(name for row in first for name in row)
+        step = next((name for name in (columns.get("step"), *STEP_COLUMNS) if name in names), None)
+        if step is not None:
+            steps[path] = step
+        elif names:
+            not_understood.append(unnamed(path, "step"))
+        if rows is _table_rows and _hides_return(names, columns):
+            not_understood.append(unnamed(path, "return"))
+        all_names |= names.keys()
+    return Told(
+        columns=all_names,
+        curves=functools.partial(_curves, files, steps, columns, rows) if steps else None,
+        not_understood=not_understood,
+    )
+
+
+def _hides_return(names: Collection[str], columns: Columns) -> bool:
+    """Return whether none of a table's columns is known for a return, and one is named like it."""
+    return not has_return(names, columns) and any(word in name.lower() for name in names for word in _LIKE_RETURNS)
+
+
+def _curves(files: RunFiles, steps: Mapping[str, str], columns: Columns, rows: _Rows) -> list[Curve]:
+    """Return the curves of files, each over the column of its steps; of two with one tag the first."""
+    found: dict[tuple[str, str], Series] = {}
+    for path, part in sorted(by_part(list(steps)), key=lambda item: _order(item[0])):
+        for tag, series in _stepped(_numbers(files, path, rows), steps[path]).items():
+            found.setdefault((part, tag), series)
+    units = {STEP_COLUMNS.get(step, STEPS) for step in steps.values()}
+    return curves_of(found, columns, units.pop() if len(units) == 1 else STEPS)
+
+
+def _order(path: str) -> int:
+    """Return the place of a file among ``LINES``: the first has some numbers of the second once more."""
+    name = posixpath.basename(path)
+    return LINES.index(name) if name in LINES else 0
+
+
+def _numbers(files: RunFiles, path: str, rows: _Rows) -> dict[str, Series]:
+    """Return the numbers of a file by column, with the numbers of their rows for steps."""
+
+    def read() -> dict[str, Series]:
+        found: dict[str, tuple[array[float], array[float]]] = {}
+        broken = []
+        for number, row in enumerate(rows(files.read(path)), 1):
+            if row is None:
+                broken.append(number)
+            for name, value in (row or {}).items():
+                for column, cell in zip(found.setdefault(name, (array("d"), array("d"))), (number, value), strict=True):
+                    column.append(cell)
+        warn_of_broken_lines(files.full(path), broken, "numbers")
+        return {
+            name: Series(np.array(numbers), np.array(values), np.full(len(values), np.nan))
+            for name, (numbers, values) in found.items()
+        }
+
+    try:
+        return cached(files, path, read)
+    except (OSError, ValueError, csv.Error) as error:
+        warn_passed_over(files.full(path), error_text(error))
+        return {}
+
+
+def _stepped(columns: Mapping[str, Series], step: str) -> dict[str, Series]:
+    """Return columns without that of the steps, over its values in their rows; rows without a step are left out."""
+    if step not in columns:
+        return {}
+    last = max(int(column.steps[-1]) for column in columns.values())
+    steps = np.full(last + 1, np.nan)
+    steps[columns[step].steps.astype(int)] = columns[step].values
+    found = {}
+    for name, column in columns.items():
+        own = steps[column.steps.astype(int)]
+        found[name] = Series(*(part[np.isfinite(own)] for part in (own, column.values, column.times)))
+    return {name: series for name, series in found.items() if name != step and len(series.steps)}
+
+
+def _table_rows(content: bytes) -> Iterator[_Row]:
+    """Yield the numbers of a table with a line of names."""
+    text = whole_lines(content)
+    head = text.partition("\n")[0]
+    for row in csv.DictReader(io.StringIO(text, newline=""), delimiter="\t" if "\t" in head else ","):
+        cells = {name: _as_float(cell) for name, cell in row.items() if name}
+        yield {name: number for name, number in cells.items() if number is not None}
+
+
+def _pairs(content: bytes) -> Iterator[_Row]:
+    for line in whole_lines(content).splitlines():
+        numbers = [number for cell in line.split(",") if (number := _as_float(cell)) is not None]
+        yield dict(zip((_STEP, _VALUE), numbers, strict=True)) if len(numbers) == 2 else None
+
+
+def _json_rows(content: bytes) -> Iterator[_Row]:
+    for line in whole_lines(content).splitlines():
+        try:
+            row = parse_json(line.encode()) if line.strip() else {}
+        except ValueError:
+            row = None
+        yield dict(_flat(row, "")) if isinstance(row, dict) else None
+
+
+def _flat(row: Mapping[str, Any], prefix: str) -> Iterator[tuple[str, float]]:
+    for name, value in row.items():
+        if isinstance(value, dict):
+            yield from _flat(value, f"{prefix}{name}/")
+        elif isinstance(value, (int, float)) and not isinstance(value, bool):
+            yield f"{prefix}{name}", as_number(value)
+
+
+def _as_float(cell: Any) -> float | None:
+    try:
+        return float(cell)
+    except (TypeError, ValueError):
+        return None
