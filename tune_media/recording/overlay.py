@@ -24,11 +24,11 @@ Part = str | Callable[[StepFacts], str]  # one of ``values.options.OVERLAYS``, o
 
 
 def check_can_draw() -> None:
-    """Check that overlays can be drawn. Raises ImportError without Pillow."""
+    """Check that text can be drawn into pictures. Raises ImportError without Pillow."""
     try:
         import PIL  # noqa: F401
     except ImportError as error:
-        raise ImportError("Overlays are drawn with Pillow: " + pip_install("overlay")) from error
+        raise ImportError("Text is drawn into pictures with Pillow: " + pip_install("overlay")) from error
 
 
 class Overlay:

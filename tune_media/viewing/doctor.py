@@ -25,7 +25,7 @@ from typing import Any
 
 import numpy as np
 
-from tune_media.encoding.encoder import SAME, VideoEncoder, look_of
+from tune_media.encoding import encoder
 from tune_media.encoding.frames import as_rgb
 from tune_media.encoding.stills import reason_of
 from tune_media.ray_compat import check_ray, start_ray
@@ -207,7 +207,7 @@ def examine(make: Callable[[], Any]) -> Diagnosis:
         taping, tapes = TapeRecorder(env), list[Tape]()
         observation, _ = env.reset(seed=0)
         renderer = Renderer(env)
-        encoder = VideoEncoder(renderer.fps(0))
+        clip = encoder.VideoEncoder(renderer.fps(0))
         pictures, render_times, encode_times = [], [], []
         for _ in range(FRAMES):
             started = time.perf_counter()
@@ -215,7 +215,7 @@ def examine(make: Callable[[], Any]) -> Diagnosis:
             picture = np.array(as_rgb(next(iter(frames.values()))))
             render_times.append(time.perf_counter() - started)
             started = time.perf_counter()
-            encoder.feed(picture)
+            clip.feed(picture)
             encode_times.append(time.perf_counter() - started)
             pictures.append(picture)
             if taping.tape is not None:
@@ -225,7 +225,7 @@ def examine(make: Callable[[], Any]) -> Diagnosis:
     except Exception as error:
         report.problems.append(_told(error))
         return report
-    video = encoder.finish()
+    video = clip.finish()
     height, width = pictures[0].shape[:2]
     report.facts |= {
         "width": width,
@@ -291,8 +291,8 @@ def _close(env: Any) -> None:
 
 def _look_at(pictures: list[Any]) -> list[str]:
     """Return the problems of frames that could be encoded."""
-    looks = {look_of(picture) for picture in pictures}
-    if SAME not in looks:
+    looks = {encoder.look_of(picture) for picture in pictures}
+    if encoder.SAME not in looks:
         return [reason_of(min(looks))]
     if all(np.array_equal(picture, pictures[0]) for picture in pictures):
         same = f"all {len(pictures)} frames are the same, though random actions were taken"

@@ -9,10 +9,11 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from tune_media.encoding import labels
+from tune_media.recording.overlay import check_can_draw
 from tune_media.values import checks
 from tune_media.values.image import Image
 from tune_media.values.problems import argument, remedy
-from tune_media.viewing.labels import LINE, PALE, PAPER, Color, label
 
 _Picture = npt.NDArray[np.uint8]
 _GAP = 4
@@ -27,7 +28,7 @@ class Strip:
 
     content: bytes  # of the clip's file
     facts: Mapping[str, Any]  # its index line, as far as it is known: ``frame_stride``, ``episode_length``
-    lines: Sequence[tuple[str, Color]] = ()
+    lines: Sequence[tuple[str, labels.Color]] = ()
     name: str = ""  # of the clip's file, for the message of an error
 
 
@@ -44,6 +45,7 @@ def filmstrip(strips: Sequence[Strip], *, frames: int = 8, width: int = 1600) ->
     checks.check_each("filmstrip", sizes, dict.fromkeys(sizes, checks.above_0(whole=True)))
     if width < _NARROWEST_ROW:
         raise ValueError(argument("filmstrip(width=...)") + f" takes at least {_NARROWEST_ROW} pixels, got {width}.")
+    check_can_draw()
     frames = _in_a_row(frames, width)
     cell = (int(width) - _GAP) // frames - _GAP
     rows = [_row(strip, frames, cell, width) for strip in strips]
@@ -60,16 +62,17 @@ def _row(strip: Strip, frames: int, cell: int, width: int) -> _Picture:
 
     chosen = list(_chosen(strip, frames, width))
     height = max(1, round(cell * chosen[0][1].shape[0] / chosen[0][1].shape[1]))
-    top = LINE * len(strip.lines) + _GAP
-    row = np.full((top + height + LINE + _GAP, width, 3), PAPER, np.uint8)
+    top = labels.LINE * len(strip.lines) + _GAP
+    row = np.full((top + height + labels.LINE + _GAP, width, 3), labels.PAPER, np.uint8)
     if strip.lines:
-        row[_GAP:top, _GAP : width - _GAP] = label(strip.lines, width - 2 * _GAP)
+        row[_GAP:top, _GAP : width - _GAP] = labels.label(strip.lines, width - 2 * _GAP)
     for place, (number, picture) in enumerate(chosen):
         left = _GAP + place * (cell + _GAP)
         row[top : top + height, left : left + cell] = resize(picture, height=height, width=cell)
         step = step_of(strip.facts, number)
         caption = f"frame {number + 1}" if step is None else f"step {step}"
-        row[top + height : top + height + LINE, left : left + cell] = label([(caption, PALE)], cell)
+        under = slice(top + height, top + height + labels.LINE)
+        row[under, left : left + cell] = labels.label([(caption, labels.PALE)], cell)
     return row
 
 

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from tune_media.encoding import labels
 from tune_media.experiment.params import setting_of
 from tune_media.values import checks, score
 from tune_media.values.number import counted
@@ -17,7 +18,6 @@ from tune_media.viewing.catalog import Catalog, load, names_of_trials
 from tune_media.viewing.catalog_row import CatalogRow
 from tune_media.viewing.configurations import by_difference, short
 from tune_media.viewing.filmstrip import Strip
-from tune_media.viewing.labels import INK, PALE, WINNER
 
 MAX_TILES = 64
 
@@ -151,7 +151,7 @@ def _titles(rows: Sequence[CatalogRow], catalog: Catalog, over_training: str | N
 
 def strip_of(tile: Tile) -> Strip:
     """Return the row of a clip of an experiment, under its title and its caption."""
-    lines = [(tile.title, INK), (tile.caption, WINNER if tile.mark else PALE)]
+    lines = [(tile.title, labels.INK), (tile.caption, labels.WINNER if tile.mark else labels.PALE)]
     return Strip(tile.row.read_bytes(), tile.row, lines, tile.row["file"])
 
 

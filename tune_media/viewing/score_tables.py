@@ -19,7 +19,7 @@ import numpy as np
 
 from tune_media.experiment.trial_files import TrialFiles
 from tune_media.experiment.trial_folders import in_parallel
-from tune_media.storage.episode_files import parquet_name
+from tune_media.storage import episode_files
 from tune_media.storage.passed_over import warn_passed_over
 from tune_media.values import rates
 from tune_media.values.metric_names import RETURN_NAMES
@@ -179,7 +179,7 @@ def _rows(trial: TrialFiles, reports: Sequence[str]) -> Iterator[Mapping[str, An
         try:
             yield from trial.episodes(report, _COLUMNS).to_pylist()
         except Exception as error:  # of one file: it is gone, or broken
-            path = posixpath.join(trial.media_path, parquet_name(report))
+            path = posixpath.join(trial.media_path, episode_files.parquet_name(report))
             warn_passed_over(path, f"cannot read the episodes: {error_text(error)}")
 
 

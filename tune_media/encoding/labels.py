@@ -1,4 +1,4 @@
-"""Lines of text in pictures: the labels of grids and filmstrips."""
+"""Lines of text in pictures: the labels of tiled clips and filmstrips. Pillow draws them."""
 
 from __future__ import annotations
 
@@ -7,8 +7,6 @@ from typing import Any
 
 import numpy as np
 import numpy.typing as npt
-
-from tune_media.values.installing import pip_install
 
 PAPER, INK, PALE, WINNER = (250, 250, 248), (25, 25, 30), (95, 95, 105), (0, 135, 90)
 LINE = 18  # height of a line, pixels
@@ -21,21 +19,34 @@ def label(lines: Sequence[tuple[str, Color]], width: int) -> npt.NDArray[np.uint
 
     Of the first one, ``name=value  name=value``, names are shortened first.
     """
-    image, draw, font = _pillow()
-    strip = image.new("RGB", (width, len(lines) * LINE), PAPER)
-    pen = draw.Draw(strip)
+    from PIL import Image, ImageDraw
+
+    strip, font = Image.new("RGB", (width, len(lines) * LINE), PAPER), _font()
+    pen = ImageDraw.Draw(strip)
     for number, (text, ink) in enumerate(lines):
         short = text if number else _fitting_title(text, lambda some: bool(pen.textlength(some, font) <= width))
         pen.text((0, number * LINE + 1), _fitting(short, width, pen, font), ink, font)
     return np.asarray(strip, np.uint8)
 
 
-def _pillow() -> tuple[Any, Any, Any]:
-    try:
-        from PIL import Image, ImageDraw, ImageFont
-    except ImportError as error:
-        raise ImportError("The labels are drawn with Pillow: " + pip_install("overlay")) from error
-    return Image, ImageDraw, ImageFont.load_default(LINE - 4)
+def paragraph(text: str, width: int, height: int) -> npt.NDArray[np.uint8]:
+    """Return a text as a picture, (height, width, 3), in lines that are broken between words."""
+    lines: list[str] = []
+    for word in text.split():
+        if lines and _font().getlength(f"{lines[-1]} {word}") <= width:
+            lines[-1] += f" {word}"
+        else:
+            lines.append(word)
+    picture = np.full((height, width, 3), PAPER, np.uint8)
+    drawn = label([(line, PALE) for line in lines], width)[:height] if lines else picture
+    picture[: len(drawn)] = drawn
+    return picture
+
+
+def _font() -> Any:
+    from PIL import ImageFont
+
+    return ImageFont.load_default(LINE - 4)
 
 
 def _fitting_title(text: str, fits: Callable[[str], bool]) -> str:
