@@ -18,6 +18,7 @@ from tests.support.experiment import fit, image_steps, tensorboard_events, trial
 from tests.support.trackers import Held, mlflow_store, read_mlflow, read_trackio, read_wandb, trackio_project
 from tune_media.encoding.decode import probe_video
 from tune_media.values.episodes import EpisodeBatch, EpisodeData, Series
+from tune_media.values.tiled import ClipTile, TiledClips
 
 KINDS = ("json", "tensorboard", "wandb", "mlflow", "own")
 if importlib.util.find_spec("trackio"):  # .ci/beside trackio has it: it needs an older Pillow than constraints.txt has
@@ -80,6 +81,7 @@ def train(config):
         if config.get("fail_once") and step == 3 and is_first(config["fail_once"]):
             raise RuntimeError("as it was told to")
         clips = {"best": tm.Video(clip(20 * step, step + 2), fps=10), "data": episodes(step)}
+        clips["tiled"] = TiledClips([ClipTile("best", f"return {step}", clips["best"])])
         result = {
             "score": config["lr"] * step,
             "evaluation": {"env_runners": {"episodes": clips}},
@@ -100,7 +102,7 @@ def read_files(trial):
     held = Held()
     for row in tm.load(trial):
         key = f"{row['section']}/{row['key']}"
-        if row["kind"] == "video":
+        if row["kind"] in ("video", "tiled"):
             held.clips[key][row["training_iteration"]] = Path(row["file"]).read_bytes()
         elif row["kind"] == "image":
             held.images[key].append(row["training_iteration"])
@@ -167,12 +169,15 @@ def assert_kept(held, lr):
     iterations = list(range(1, STEPS + 1))
     assert {key: sorted(steps) for key, steps in held.clips.items()} == {
         "evaluation/episodes/best": iterations,
+        "evaluation/episodes/tiled": iterations,
         "train/rollout": iterations,
     }
     for step, data in held.clips["evaluation/episodes/best"].items():
         if data is not None:  # a GIF in TensorBoard
             found = probe_video(data)
             assert (found.frames, found.fps, found.width, found.height) == (step + 2, 10, 24, 16)
+            tiled = held.clips["evaluation/episodes/tiled"][step]
+            assert (probe_video(tiled).frames, probe_video(tiled).fps) == (step + 2, 10)
     assert held.images == {"train/heat": iterations}
     assert {step: held.scalars["score"][step] for step in iterations} == {step: lr * step for step in iterations}
     assert held.histograms["train/weights"] == {step: 10 * step for step in iterations}

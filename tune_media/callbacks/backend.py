@@ -290,7 +290,8 @@ class Backend:
 
         ``entry.medium`` is the value, ``entry.content()`` its file (an mp4, png, json, ...), and ``entry.path`` the
         place of that file in the trial's folder. ``entry.medium.kind`` is ``"video"``, ``"image"``, ``"histogram"``,
-        ``"artifact"``, ``"episode"`` or ``"episodes"`` (whose ``histograms()`` are made once for all backends).
+        ``"artifact"``, ``"episode"``, ``"tiled"`` (clips side by side, an mp4) or ``"episodes"`` (whose
+        ``histograms()`` are made once for all backends).
         """
 
     def media_again(self, trial: TrialInfo, id: str, row: int) -> None:

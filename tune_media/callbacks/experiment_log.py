@@ -12,7 +12,7 @@ from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass, field, replace
 
 from tune_media.callbacks.services import Services
-from tune_media.storage.entry import ONLY_TAPE, STORED, WAITING
+from tune_media.storage.entry import DROPPED, ONLY_TAPE, STORED, WAITING
 from tune_media.storage.episode_files import FOLDER as EPISODE_FOLDER
 from tune_media.storage.filesystem import delete_half_written, write_atomically
 from tune_media.storage.fold import as_failed, fold
@@ -24,6 +24,7 @@ from tune_media.storage.trial_media import missing_files
 
 _LIVING_SECONDS = 600.0  # a process on another machine that has logged nothing for so long is taken for dead
 _DRIVER_LOST = "not rendered: its driver was lost; `tune-media render` makes the clip of the tape"
+_TILES_LOST = "not made: its driver was lost"
 _FILE_LOST = "lost with its driver, before its file was on the storage"
 
 
@@ -96,8 +97,10 @@ class ExperimentLog:
             self._unindexed.add(folder)
             for line in fold(lines):  # clips that an earlier process was to render
                 if line.status == WAITING and line.id not in in_outbox:
-                    facts = {**line.facts, "note": _DRIVER_LOST}
-                    self.add(folder, replace(line, status=ONLY_TAPE, facts=facts))
+                    status, note = (
+                        (DROPPED, _TILES_LOST) if line.facts.get("kind") == "tiled" else (ONLY_TAPE, _DRIVER_LOST)
+                    )
+                    self.add(folder, replace(line, status=status, facts={**line.facts, "note": note}))
         self._earlier = earlier
 
     def trial(self, trial_id: str) -> TrialLines | None:

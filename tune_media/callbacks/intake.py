@@ -170,7 +170,7 @@ def _media_rows(trial_id: str, entries: Sequence[MediaEntry], faults: Faults, ro
                 else:
                     from tune_media.callbacks.tape_renderer import tape_row  # loads the encoder, as the clip did
 
-                    row = tape_row(trial_id, entry)
+                    row = tape_row(trial_id, entry, entries)
             except Exception as error:  # the user's own facts of it; the other media are kept
                 faults.report("the store", f"writing {entry.path}", error)
                 row = NewRow(trial_id, "media", rows.name_row(entry).as_lost(FAILED, error_text(error)).packed())

@@ -2,7 +2,7 @@
 
 A clip that is still to be rendered is a row of the kind ``tape``, which stays in the outbox until the clip is made or
 given up. So the renderer has no cursor, and holds up no reader. The clips of a trial and key are rendered in the order
-in which they came.
+in which they came. Tiled clips come last: they are made of the files of others, by another process.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ import logging
 import sqlite3
 import threading
 import time
-from collections.abc import Collection, Iterable
+from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass, replace
 
 from typing_extensions import override
@@ -21,6 +21,7 @@ from tune_media.callbacks.outbox import TAPE, ContentLostError, NewRow, OutboxFu
 from tune_media.callbacks.outbox_thread import OutboxThread
 from tune_media.callbacks.rows import medium_row, name_row
 from tune_media.callbacks.services import Services
+from tune_media.callbacks.tiler import Tiler, tiled_content
 from tune_media.encoding.encoder import EncodedVideo
 from tune_media.encoding.stills import SHOWS_NOTHING, Stills
 from tune_media.replay.player import RenderError
@@ -29,10 +30,12 @@ from tune_media.replay.render_pool import RenderPool, background_niceness
 from tune_media.replay.taped_clip import TapedClip
 from tune_media.replay.verdicts import refuse, verdict_on
 from tune_media.storage.entry import DROPPED, FAILED, ONLY_TAPE, MediaEntry
+from tune_media.values.medium import Medium
 from tune_media.values.plain import pack, unpack
 from tune_media.values.problems import Problem
 from tune_media.values.secrets import error_text, redacted
 from tune_media.values.threads import start_thread
+from tune_media.values.tiled import TiledClips
 
 logger = logging.getLogger("tune_media")
 
@@ -44,9 +47,11 @@ _KILL_SECONDS = 5.0  # until a thread whose process was killed has noticed
 _PROCESS_NAME = "the render process"
 
 
-def tape_row(trial_id: str, entry: MediaEntry) -> NewRow:
-    """Return the row of a clip that is still to be rendered, a ``TapedClip``."""
+def tape_row(trial_id: str, entry: MediaEntry, entries: Sequence[MediaEntry]) -> NewRow:
+    """Return the row of a clip that is still to be made, a ``TapedClip`` or ``TiledClips``, of a result's media."""
     clip = entry.medium
+    if isinstance(clip, TiledClips):
+        return NewRow(trial_id, TAPE, name_row(entry).packed(), tiled_content(clip, entries))
     assert isinstance(clip, TapedClip)
     data, recipe = name_row(entry, clip.facts()), (clip.recipe.hash, clip.recipe.content)
     return NewRow(trial_id, TAPE, data.packed(), pack([clip.tape, clip.episode]), recipe=recipe)
@@ -66,6 +71,11 @@ class _WaitingClip:
         return self.row.trial, self.row.recipe, str(self.entry.medium.facts().get("episode_id"))
 
     @property
+    def is_tiled(self) -> bool:
+        """Whether it is made of other clips."""
+        return self.entry.medium.kind == TiledClips.kind
+
+    @property
     def group(self) -> tuple[str, str, str]:
         """Its trial and its key."""
         return self.row.trial, self.entry.section, self.entry.key
@@ -83,7 +93,7 @@ class TapeRenderer(OutboxThread):
         super().__init__("render", services, self.niceness)
         self._summary = services.summary
         self._stills = Stills(lambda reason: self._faults.problems.add(Problem(f"{SHOWS_NOTHING}: {reason}")))
-        self._pool = RenderPool(niceness=background_niceness())
+        self._pool, self._tiler = RenderPool(niceness=background_niceness()), Tiler(services)
         self._worker: threading.Thread | None = None  # renders one tape
         self._rendering: list[_WaitingClip] = []  # the clips of that tape, one for each key and view; empty: it is done
         self._recipe, self._in_a_row = "", 0  # of the last tape, and how many of that recipe came one after the other
@@ -101,8 +111,9 @@ class TapeRenderer(OutboxThread):
         clips = [_WaitingClip(row, row.media().names(row.seq)[0], now) for row in rows]
         with self._lock:  # the keys and views of a tape come together
             self._waiting |= {clip.row.seq: clip for clip in clips}
-        for _ in clips:
-            self._summary.taped()
+        for clip in clips:
+            if not clip.is_tiled:
+                self._summary.taped()
         self._make_room()
         self.begin()
         self._outbox.wake()
@@ -127,13 +138,14 @@ class TapeRenderer(OutboxThread):
         self.close(seconds or 0.0)
         self._is_over = True
         self._pool.kill()
+        self._tiler.kill()
         for thread in (self._thread, self._worker):
             if thread is not None:
                 thread.join(_KILL_SECONDS)
         for waiting in self._all():
-            if seconds is None:
+            if seconds is None and not waiting.is_tiled:
                 self._summary.not_rendered()
-            else:
+            elif seconds is not None:
                 self._leave(waiting, "the experiment ended first")
         self._append_ends()
 
@@ -195,10 +207,18 @@ class TapeRenderer(OutboxThread):
         """Choose the next tape, with all clips of it that wait; return whether there is one.
 
         While tapes of other recipes wait, a few of one are taken in a row, unless an older tape has one of their keys.
+        Without tapes it is a tiled clip, once the others of its trial are stored.
         """
         tapes: dict[tuple[str, str, str], list[_WaitingClip]] = {}
+        tiled = []
         for clip in self._all():
-            tapes.setdefault(clip.episode, []).append(clip)
+            if clip.is_tiled:
+                tiled.append(clip)
+            else:
+                tapes.setdefault(clip.episode, []).append(clip)
+        if not tapes:
+            self._rendering = [clip for clip in tiled if self._tiler.may_make(clip.row)][:1]
+            return bool(self._rendering)
         first: list[list[_WaitingClip]] = []  # the tapes that no older one of their keys comes before
         older: set[tuple[str, str, str]] = set()
         for clips in tapes.values():
@@ -227,6 +247,9 @@ class TapeRenderer(OutboxThread):
     def _render(self, waiting: list[_WaitingClip]) -> None:
         first = waiting[0]
         try:
+            if first.is_tiled:
+                self._append_medium(first, self._tiler.made(first.row, first.entry))
+                return
             if self._is_refused(waiting):
                 return
             clips = self._taped(first).clips_by(self._pool)
@@ -264,13 +287,16 @@ class TapeRenderer(OutboxThread):
 
     def _append_clip(self, waiting: _WaitingClip, clips: dict[str, EncodedVideo]) -> None:
         try:
-            entry = replace(waiting.entry, medium=self._taped(waiting).finished(clips))
-            row, content = medium_row(entry, tape=waiting.row.seq)
-            self._append(waiting, row.packed(), content)
+            self._append_medium(waiting, self._taped(waiting).finished(clips))
         except ContentLostError as error:
             self._lose(waiting, FAILED, str(error))
         except RenderError as error:
             self._refuse(waiting, error)
+
+    def _append_medium(self, waiting: _WaitingClip, medium: Medium) -> None:
+        row, content = medium_row(replace(waiting.entry, medium=medium), tape=waiting.row.seq)
+        try:
+            self._append(waiting, row.packed(), content)
         except OutboxFullError as error:
             self._faults.report("the outbox", "keeping media", error, kind=DROPPED)
             self._lose(waiting, DROPPED, no_room(error))
@@ -314,10 +340,16 @@ class TapeRenderer(OutboxThread):
         for clip in waiting:
             if clip.since < patience and clip is not newest[clip.group] and clip not in rendering:
                 self._leave(clip, "rendering is slower than recording, and newer clips waited")
-                self._warn()
+                if not clip.is_tiled:
+                    self._warn()
 
     def _leave(self, waiting: _WaitingClip, why: str, *, waits: bool = True) -> bool:
-        """List a clip as a tape, and return whether it was not yet; the last line counts it if it ``waits``."""
+        """List a clip as a tape, and return whether it was not yet; the last line counts it if it ``waits``.
+
+        A tiled clip is dropped, which the storage's reader counts.
+        """
+        if waiting.is_tiled:
+            return self._lose(waiting, DROPPED, f"not made: {why}")
         episode = waiting.entry.medium.facts().get("episode_id")
         note = f"not rendered: {why}; `tune-media render --episodes {episode}` makes its clip if the replay is the same"
         try:

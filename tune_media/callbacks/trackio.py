@@ -109,7 +109,7 @@ class TrackioBackend(Backend):
             flat = [{name: v for name, v in row.items() if not isinstance(v, Mapping)} for row in episodes]
             rows = [{**fields, **row.get("metrics", {})} for fields, row in zip(flat, episodes, strict=True)]
             yield entry.tag, names.as_value(trackio.Table(data=rows), *place)
-        if medium.kind in ("video", "image"):
+        if medium.kind in ("video", "tiled", "image"):
             facts = medium.facts()
             file = names.media_folder(*place) / Path(entry.path).name
             file.write_bytes(entry.content())

@@ -252,7 +252,8 @@ class Recording:
         if not episodes:
             return self.recorder.news()
         recipes = {} if (recipe := self._replays.recipe) is None else {recipe.hash: recipe.content}
-        result = result_of(plan.selectors, chosen, taken, thinned(episodes), recipes, note=note)
+        tiled, kept = plan.tiled, thinned(episodes)
+        result = result_of(plan.selectors, chosen, taken, kept, recipes, is_tiled=tiled, note=note)
         metrics = result[DATA].metrics()
         return result | ({"custom_metrics": metrics} if metrics else {}) | self.recorder.news()
 

@@ -76,6 +76,8 @@ class RecordEpisodes(RecordingWrapper, gym.Wrapper[Any, Any, Any, Any], gym.util
         success, success_when: What says whether an episode succeeded; see ``tune_media.rllib.record_episodes``.
         params: The hyperparameters of the run, by name, for example ``vars(args)``; the folder keeps them as
             ``params.json``. A folder that has other ones is an error.
+        tiled: Whether ``take()`` also has the chosen clips side by side; see ``tune_media.rllib.record_episodes``. Its
+            ``content()`` is the mp4, for a loop without Tune.
 
     Raises:
         TypeError: An argument of the wrong type, or a subclass of this class that is given a vector env.

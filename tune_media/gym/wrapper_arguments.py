@@ -59,6 +59,7 @@ class Arguments:
     success: Success | None = None
     success_when: str | None = None
     params: Mapping[str, Any] | None = None
+    tiled: bool = False
 
     def __post_init__(self) -> None:
         check_recording(self.episode_trigger, self.video, self.frame)
@@ -89,7 +90,7 @@ class Arguments:
         """Return the arguments that a recorder needs. Raises TypeError or ValueError."""
         first = (self.name_prefix, as_selectors(self.keep), self.episode_trigger)
         values = (self.video, self.collect, self.trajectories)
-        how: dict[str, Any] = {"strict": self.strict, "render": self.render}
+        how: dict[str, Any] = {"strict": self.strict, "render": self.render, "tiled": self.tiled}
         return Plan(*first, *values, success=self.success, success_when=self.success_when, **how)
 
     def indices(self, count: int) -> frozenset[int]:
@@ -192,7 +193,7 @@ _TAKES = {
     "env_fn": checks.Takes(
         "a function that makes an env like this one", callable, or_none=True, example=f"env_fn=lambda: {GYM_EXAMPLE}"
     ),
-    **dict.fromkeys(("trajectories", "statistics", "strict"), checks.FLAG),
+    **dict.fromkeys(("trajectories", "statistics", "strict", "tiled"), checks.FLAG),
     "render": checks.one_of(*RENDERS),
     "video_length": checks.a_count("a number of frames, 0 for whole episodes", 0),
     "buffer_length": checks.a_count("a number of episodes", 0, or_none=True, example="100, or None for no limit"),

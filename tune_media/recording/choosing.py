@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from types import MappingProxyType
 from typing import Any
 
 from tune_media.recording.episode import Candidate
@@ -11,13 +12,19 @@ from tune_media.selection import Selector, as_result, winners
 from tune_media.values.episode_record import EpisodeRecord
 from tune_media.values.episodes import EpisodeBatch, EpisodeData, with_fewer_tapes
 from tune_media.values.medium import joined
+from tune_media.values.number import counted
 from tune_media.values.problems import NUM_PENDING, NUM_UNANSWERED, PROBLEMS, Problem
 from tune_media.values.secrets import error_text
+from tune_media.values.tiled import ClipTile, TiledClips
+from tune_media.values.video import Video
 
 DATA = "data"  # the key of a round's ``EpisodeBatch`` in its result
 NUM_ABANDONED = "num_abandoned"  # the key of the number of episodes that began and never ended
 NUM_LOST = "num_lost"  # the key of the number of episodes that RLlib counts, lost with their env runner
-RESERVED = frozenset({DATA, NUM_ABANDONED, NUM_LOST, NUM_PENDING, NUM_UNANSWERED, PROBLEMS})  # no selector's name
+TILED = "tiled"  # the key of the picture of all clips
+RESERVED = frozenset(
+    {DATA, TILED, NUM_ABANDONED, NUM_LOST, NUM_PENDING, NUM_UNANSWERED, PROBLEMS}
+)  # no selector's name
 CHOOSES_NOTHING = "a selector chooses nothing"  # the consequence that a problem names if a selector raised
 
 Raised = list[tuple[Selector, Exception]]  # the selectors that raised, which choose nothing
@@ -56,12 +63,15 @@ def laid_out(
     selectors: Sequence[Selector],
     chosen: Mapping[str, Sequence[EpisodeRecord]],
     held: Mapping[str, Candidate],
-    lost: Collection[str] = (),
+    lost: Mapping[str, str] = MappingProxyType({}),
+    *,
+    is_tiled: bool = False,
 ) -> dict[str, Any]:
     """Return the part of a result that holds the winners, by selector and by the name of a picture or file.
 
     Under a selector is the clip, record, or dict of clips by view of the chosen episode; a list of these if it may
     choose several. Of the winners in ``lost``, no clip could be made: only their pictures and files are there.
+    ``is_tiled``: after them come all clips as one picture.
     """
     clips = {id: candidate.in_result() for id, candidate in held.items() if id not in lost}
     result = as_result(selectors, chosen, clips)
@@ -69,7 +79,29 @@ def laid_out(
     for name in dict.fromkeys(name for candidate in held.values() for name in candidate.media):
         media = {id: candidate.media[name] for id, candidate in held.items() if name in candidate.media}
         result[f"{name}_picture" if name in taken else name] = as_result(selectors, chosen, media)
+    if is_tiled and clips:
+        result[TILED] = TiledClips(_tiles(chosen, clips, lost))
     return result
+
+
+def _tiles(
+    chosen: Mapping[str, Sequence[EpisodeRecord]], clips: Mapping[str, Any], lost: Mapping[str, str]
+) -> list[ClipTile]:
+    """Return a tile for each clip of each chosen episode, in the order of the selectors."""
+    titles: dict[str, list[str]] = {}
+    records = {record.id: record for records in chosen.values() for record in records}
+    for name, of_selector in chosen.items():
+        for record in of_selector:
+            titles.setdefault(record.id, []).append(name)
+    tiles = []
+    for id, names in titles.items():
+        record, clip = records[id], clips.get(id)
+        caption = f"return {record.episode_return:g}, {counted(record.episode_length, 'step')}"
+        why = lost.get(id) or record.note or "no clip: its env runner did not hand it over"
+        for view, video in (clip if isinstance(clip, dict) else {"": clip}).items():
+            title = ", ".join(names) + (f" ({view})" if view else "")
+            tiles.append(ClipTile(title, caption, video if isinstance(video, Video) else None, why))
+    return tiles
 
 
 def selector_reason(
@@ -113,6 +145,7 @@ def result_of(
     episodes: Iterable[EpisodeData],
     recipes: Mapping[str, bytes],
     *,
+    is_tiled: bool = False,
     holds_legacy: bool = False,
     note: str | None = None,
 ) -> dict[str, Any]:
@@ -123,4 +156,4 @@ def result_of(
     noted = [with_note(episode, taken.lost.get(episode.record.id)) for episode in episodes]
     data = tuple(replace(e, rewards=rewards.get(e.record.id, e.rewards)) for e in with_fewer_tapes(noted, ids))
     batch = EpisodeBatch(data, trajectories, recipes, holds_legacy=holds_legacy, note=note)
-    return laid_out(selectors, chosen, taken.kept, taken.lost) | {DATA: batch}
+    return laid_out(selectors, chosen, taken.kept, taken.lost, is_tiled=is_tiled) | {DATA: batch}

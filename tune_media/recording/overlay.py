@@ -28,7 +28,7 @@ def check_can_draw() -> None:
     try:
         import PIL  # noqa: F401
     except ImportError as error:
-        raise ImportError("Text is drawn into pictures with Pillow: " + pip_install("overlay")) from error
+        raise ImportError("Text is drawn with Pillow: " + pip_install("overlay")) from error
 
 
 class Overlay:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass, field
 
 from tune_media.recording.choosing import RESERVED
@@ -13,7 +14,9 @@ from tune_media.selection import RenderBudget, Selector, Trigger
 from tune_media.steps import Collect
 from tune_media.values.checks import one_of
 from tune_media.values.episode_record import DIRECT, RENDERS
+from tune_media.values.number import counted
 from tune_media.values.options import VideoOptions
+from tune_media.values.tiled import MOST_TILES
 
 
 @dataclass(frozen=True)
@@ -34,6 +37,7 @@ class Plan:
     views: tuple[str, ...] = (ONLY_VIEW,)  # their names, as far as they are known before the first frame
     success: Success | None = None  # by default, ``success`` or ``is_success`` of infos decides
     success_when: str | None = None  # ``end`` or ``once``; by default, the end, unless ``success`` is a function
+    tiled: bool = False  # the clips of a round become one more, side by side
     later: VideoOptions | None = None  # how clips will be made of the tapes: its overlay functions are called, too
 
     def __post_init__(self) -> None:
@@ -45,6 +49,22 @@ class Plan:
             raise ValueError(f"a selector cannot be named {min(taken)!r}: something else has that name in the result.")
         if self.video is not None and self.video.overlay:
             check_can_draw()
+        if self.tiled:
+            self._check_tiled()
+
+    def _check_tiled(self) -> None:
+        """Refuse to tile what is no clip, one clip, or more than fit."""
+        if self.video is None:
+            raise ValueError("tiled=True puts clips side by side, and video=None makes none; leave one of them out.")
+        names, limits = ", ".join(selector.name for selector in self.selectors), [s.limit for s in self.selectors]
+        count = math.inf if None in limits else len(self.views) * sum(limit or 0 for limit in limits)
+        if not 1 < count <= MOST_TILES:
+            number = "any number of clips" if count == math.inf else counted(int(count), "clip")
+            raise ValueError(
+                f"tiled=True puts 2 to {MOST_TILES} clips of a round side by side, and keep= ({names}) keeps {number}; "
+                "keep=('worst', 'median', 'best') keeps three."
+            )
+        check_can_draw()
 
     @property
     def keeps_all(self) -> bool:

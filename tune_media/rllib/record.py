@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 _TAKES = {
     "name": a_text("'episodes'"),
     "window": a_count("a number of episodes", or_none=True),
-    **dict.fromkeys(("trajectories", "strict", "check_frame", "tapes"), FLAG),
+    **dict.fromkeys(("trajectories", "strict", "check_frame", "tapes", "tiled"), FLAG),
 }
 
 
@@ -52,6 +52,7 @@ def record_episodes(
     tapes: bool = False,
     success: Success | None = None,
     success_when: str | None = None,
+    tiled: bool = False,
 ) -> Callable[[], RLlibCallback]:
     """Record episodes, and put the chosen ones into RLlib's result.
 
@@ -109,6 +110,9 @@ def record_episodes(
         success_when: ``"end"``: the info of its last step decides. ``"once"``: an episode is a success if one of its
             steps was. None: ``"end"``; if ``success`` is a function, nothing else can be passed. Both are in the
             record, as ``success_at_end`` and ``success_once``.
+        tiled: Whether the clips that ``keep`` chooses, two to four, become one more, ``tiled``: side by side and in
+            step, each with its return, for trackers. It is no episode, so no viewer ranks or counts it. It is made
+            beside training when they are stored, and dropped, which is counted, if rendering is slower than recording.
 
     Returns:
         A callback for ``AlgorithmConfig.callbacks``, which takes it alone or in a list.
@@ -126,7 +130,7 @@ def record_episodes(
         ValueError: record_episodes(sections=...) takes 'evaluation', 'train' or both, got 'eval'.
     """
     chosen_sections = _as_sections(sections)
-    flags = {"trajectories": trajectories, "strict": strict, "check_frame": check_frame, "tapes": tapes}
+    flags = {"trajectories": trajectories, "strict": strict, "check_frame": check_frame, "tapes": tapes, "tiled": tiled}
     check_each("record_episodes", {"name": name, "window": window, **flags}, _TAKES)
     if not re.fullmatch(r"[\w.-]{1,60}", name) or not name.strip("."):
         raise ValueError(
@@ -151,6 +155,7 @@ def record_episodes(
             views=tuple(frame) if isinstance(frame, Mapping) else (ONLY_VIEW,),
             success=success,
             success_when=success_when,
+            tiled=tiled,
         ),
         sections=chosen_sections,
         frame=frame,

@@ -92,7 +92,13 @@ class RoundChoice:
         holds_legacy = self._plan.sees_all and self._round.on_old_stack
         episodes, winners = self._episodes.values(), Winners(kept, lost)
         chosen = result_of(
-            self._plan.selectors, self._chosen, winners, episodes, self._recipes, holds_legacy=holds_legacy
+            self._plan.selectors,
+            self._chosen,
+            winners,
+            episodes,
+            self._recipes,
+            is_tiled=self._plan.tiled,
+            holds_legacy=holds_legacy,
         )
         batch = chosen[DATA]
         problems += _without_tapes(batch.episodes)

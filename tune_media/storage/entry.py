@@ -24,12 +24,12 @@ UNRENDERED = (WAITING, ONLY_TAPE)
 
 
 def may_be_rendered(line: Mapping[str, Any]) -> bool:
-    """Return whether an index line is of a clip that is not rendered, and that its trial has not left behind.
+    """Return whether an index line is of an episode's clip that is not rendered, and that its trial has not left.
 
     >>> may_be_rendered({"status": ONLY_TAPE}), may_be_rendered({"status": ONLY_TAPE, "rolled_back": True})
     (True, False)
     """
-    return line.get("status") in UNRENDERED and not line.get("rolled_back")
+    return line.get("status") in UNRENDERED and not line.get("rolled_back") and line.get("kind") != "tiled"
 
 
 def why_missing(line: Mapping[str, Any]) -> str:

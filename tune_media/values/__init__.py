@@ -34,5 +34,6 @@ __all__ = [
     "sections",
     "strict_json",
     "threads",
+    "tiled",
     "video",
 ]

@@ -133,7 +133,7 @@ class TensorBoardBackend(Backend):
             add_texts(writer, entry.tag, medium, step)
         elif isinstance(medium, Image):
             add_image(writer, entry.tag, medium.data, medium.width, medium.height, step)
-        elif medium.kind == "video":
+        elif medium.kind in ("video", "tiled"):
             add_gif(writer, entry.tag, medium.content(), medium.facts(), step, self.context.options)
         return writer.file_writer.take()
 

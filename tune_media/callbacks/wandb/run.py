@@ -96,7 +96,7 @@ class WandbRun:
         file = self._files / item["name"]
         file.write_bytes(item["content"])
         self._kept_files.append(file)
-        if item["kind"] == "video":
+        if item["kind"] in ("video", "tiled"):
             self._add(item["step"], item["key"], video_of(self._wandb, file, item["caption"]), time)
         elif item["kind"] == "image":
             self._add(item["step"], item["key"], self._wandb.Image(str(file), caption=item["caption"]), time)
