@@ -182,7 +182,7 @@ class TapeRenderer(OutboxThread):
         error, self._error = self._error, None
         if error is not None:
             raise error
-        if not self._rendering and not self._is_over and self._take():
+        if not self._rendering and not self._is_over and (self._take() or self._take_tiled()):
             try:
                 self._worker = start_thread("tune_media tape", self._work)
             except RuntimeError:
@@ -207,18 +207,11 @@ class TapeRenderer(OutboxThread):
         """Choose the next tape, with all clips of it that wait; return whether there is one.
 
         While tapes of other recipes wait, a few of one are taken in a row, unless an older tape has one of their keys.
-        Without tapes it is a tiled clip, once the others of its trial are stored.
         """
         tapes: dict[tuple[str, str, str], list[_WaitingClip]] = {}
-        tiled = []
         for clip in self._all():
-            if clip.is_tiled:
-                tiled.append(clip)
-            else:
+            if not clip.is_tiled:
                 tapes.setdefault(clip.episode, []).append(clip)
-        if not tapes:
-            self._rendering = [clip for clip in tiled if self._tiler.may_make(clip.row)][:1]
-            return bool(self._rendering)
         first: list[list[_WaitingClip]] = []  # the tapes that no older one of their keys comes before
         older: set[tuple[str, str, str]] = set()
         for clips in tapes.values():
@@ -234,6 +227,11 @@ class TapeRenderer(OutboxThread):
             self._rendering, self._recipe = same[0], same[0][0].row.recipe
             self._in_a_row += 1
         return bool(same)
+
+    def _take_tiled(self) -> bool:
+        """Choose the next tiled clip whose clips are stored, when no tape waits; return whether there is one."""
+        self._rendering = [clip for clip in self._all() if self._tiler.may_make(clip.row)][:1]
+        return bool(self._rendering)
 
     def _work(self) -> None:
         try:
