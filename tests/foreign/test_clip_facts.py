@@ -246,3 +246,36 @@ def test_an_evaluation_of_another_folder_or_a_damaged_one_gives_no_numbers(tmp_p
         (),
         ["eval_info.json was passed over"],
     )
+
+
+def test_the_trajectory_beside_the_only_clip_of_its_folder_is_of_this_clip(tmp_path):
+    told = {"return": 3.5, "success": False, "steps": [{"action": 1}]}
+    assert first(read(written(tmp_path / "one", "video.mp4", trajectory__json=told))) == {
+        "episode_return": 3.5,
+        "success": False,
+    }
+    two = facts(read(written(tmp_path / "two", "video.mp4", "wrist.mp4", trajectory__json=told)))
+    assert not any("episode_return" in of_clip for of_clip in two.values())
+
+
+def maniskills(count, reset):
+    episode = {"control_mode": "pd_joint_pos", "elapsed_steps": 50, "reset_kwargs": reset}
+    rows = [{"episode_id": n, "episode_seed": 10 + n, "success": n > 0, **episode} for n in range(count)]
+    return {"env_info": {"env_id": "PickCube-v1", "max_episode_steps": 50}, "commit_info": None, "episodes": rows}
+
+
+@pytest.mark.parametrize("name", ["trajectory__json", "20260101_101112__json"])
+def test_maniskills_episodes_are_those_of_its_clips_if_one_env_ran(tmp_path, name):
+    """As its ``RecordEpisode`` writes them: with several envs, a clip shows all, and resets have no arguments."""
+    clips = [f"{number}.mp4" for number in range(11)]
+    one = read(written(tmp_path / "one", *clips, **{name: maniskills(11, {"seed": 10, "options": {}})}))
+    assert one.env_id == "PickCube-v1"
+    assert [(line.path, line.facts["seed"], line.facts["success"]) for line in one.lines][::9] == [
+        ("0.mp4", 10, False),
+        ("9.mp4", 19, True),
+    ]
+    assert {(episode.length, episode.section) for episode in one.episodes} == {(50, "evaluation")}
+    many = read(written(tmp_path / "many", *clips, **{name: maniskills(11, {})}))
+    assert len(many.episodes) == 11 and not any("seed" in line.facts for line in many.lines)
+    fewer = read(written(tmp_path / "fewer", *clips[:9], **{name: maniskills(11, {"seed": 10})}))
+    assert not any("seed" in line.facts for line in fewer.lines)

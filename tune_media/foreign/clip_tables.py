@@ -1,6 +1,7 @@
 """Tables beside clips that no index lists: a JSON, JSONL or CSV file that names the clips gives more of their facts.
 
-A JSON file with a clip's own name (``a.json``, or Gymnasium's ``a.meta.json``, beside ``a.mp4``) is of this clip.
+A JSON file with a clip's own name (``a.json``, or Gymnasium's ``a.meta.json``, beside ``a.mp4``) is of this clip, and a
+``trajectory.json`` of the only clip in its folder.
 """
 
 from __future__ import annotations
@@ -24,6 +25,7 @@ from tune_media.values.strict_json import parse_json
 
 _NAMES_CLIPS = re.compile(rb"\.(?:mp4|webm|gif)\b", re.IGNORECASE)
 _AROUND = ("episode", "info", "metrics", "result", "results", "stats")  # the objects of a row that are of the same clip
+_OF_ONE = "trajectory.json"
 _MOST_REQUESTS = 100  # for JSON files of one clip each, where each is a request
 
 
@@ -63,15 +65,19 @@ class ClipTables:
 
     def __init__(self, folder: str, clips: Collection[str], columns: Columns | None = None) -> None:
         self._folder, self._clips, self._columns = folder, frozenset(clips), columns or {}
-        self._stems: dict[str, list[str]] = {}
+        self._stems, self._beside = dict[str, list[str]](), dict[str, list[str]]()
         for clip in sorted(clips):
             self._stems.setdefault(posixpath.splitext(clip)[0], []).append(clip)
+            self._beside.setdefault(posixpath.dirname(clip), []).append(clip)
         self.names = set[str]()  # of the columns of all rows that name a clip
         self._found: dict[tuple[str, str], set[tuple[Any, str, str]]] = {}  # value, column, table; by clip and fact
         self._without_return: dict[tuple[str, ...], list[str]] = {}  # tables, by their columns
 
     def clips_of(self, table: str) -> list[str]:
         """Return the clips that a JSON file is of by its own name."""
+        folder, name = posixpath.split(table)
+        if name == _OF_ONE and len(only := self._beside.get(folder, [])) == 1:
+            return only
         stem, suffix = posixpath.splitext(table)
         return self._stems.get(stem.removesuffix(".meta"), []) if suffix.lower() == ".json" else []
 

@@ -5,12 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import NamedTuple, TypeAlias
 
-from tune_media.foreign import configs, sb3, scalars
+from tune_media.foreign import configs, lerobot, maniskill, sb3, scalars
 from tune_media.foreign.clip_paths import read_paths
 from tune_media.foreign.clip_tables import read_tables
 from tune_media.foreign.event_files import read_event_files
-from tune_media.foreign.lerobot import FILES as LEROBOT_FILES
-from tune_media.foreign.lerobot import read_lerobot
 from tune_media.foreign.run_files import RunFiles
 from tune_media.foreign.told import Told
 from tune_media.values.clip_columns import Columns
@@ -31,7 +29,8 @@ READERS: Sequence[Reader] = (
     Reader(configs.PARAMS, configs.read_params),
     Reader(configs.HYDRA, configs.read_hydra),
     Reader(configs.SETTINGS, configs.read_settings),
-    Reader(LEROBOT_FILES, read_lerobot),
+    Reader(lerobot.FILES, lerobot.read_lerobot),
+    Reader(maniskill.FILES, maniskill.read_maniskill),
     Reader(sb3.PATTERNS, sb3.read_episodes),
     Reader(("*tfevents*",), read_event_files),
     Reader(scalars.TABLES, scalars.read_tables),
