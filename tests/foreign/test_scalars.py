@@ -5,7 +5,7 @@ import json
 
 import pytest
 
-from tests.support.foreign_run import curves_in, run_in
+from tests.support.foreign_run import FOREIGN, curves_in, run_in
 
 
 def write_lines(path, rows):
@@ -101,7 +101,16 @@ def test_a_table_without_anything_like_a_return_is_not_complained_about(tmp_path
     assert [curve.name for curve in run.curves] == ["loss"]
 
 
-def test_files_of_torchrl(tmp_path):
+def test_folders_of_torchrls_own_logger():
+    run = run_in(FOREIGN / "torchrl_csv/ppo_0.1_1")
+    curves = {curve.name: curve for curve in run.curves}
+    assert curves["evaluation/episode_return_mean"].steps == [8, 16, 24, 32]
+    assert curves.keys() == {"evaluation/episode_return_mean", "train/reward"}  # the second is of a step
+    assert run.return_from == ("eval/reward", "env steps")
+    assert (run.config, run.env_id) == ({"env_name": "Toy-v0", "lr": 0.1, "seed": 1}, "Toy-v0")
+
+
+def test_files_like_those_of_torchrl(tmp_path):
     """Its CSVLogger makes a file for each tag, whose slashes are folders."""
     for name, content in {
         "loss.csv": "0,0.5\n10,0.25\n20,0.1",
@@ -121,3 +130,11 @@ def test_a_file_that_is_no_text_is_named(tmp_path):
     (tmp_path / "progress.csv").write_bytes(b"\xff\xfe\n\x00\n")
     (sentence,) = run_in(tmp_path).not_understood
     assert sentence.startswith("progress.csv: ")
+
+
+def test_rewards_of_steps_are_named_as_no_return(tmp_path):
+    (tmp_path / "scalars").mkdir()
+    (tmp_path / "scalars/reward.csv").write_text("1,0.5\n")
+    (sentence,) = run_in(tmp_path).not_understood
+    assert sentence.startswith("scalars: no column for a return; name it in ")
+    assert run_in(tmp_path, {"return": "reward"}).return_from == ("reward", "steps")

@@ -7,6 +7,8 @@ import pyarrow.fs
 from tune_media.foreign.reading import read_run
 from tune_media.foreign.run_files import RunFiles
 
+FOREIGN = pathlib.Path(__file__).parents[1] / "data/foreign"  # folders that other tools' own code wrote
+
 
 def run_in(folder, columns=None):
     """Return what all readers tell of the files below a folder."""

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import ast
 import functools
 import importlib.util
 import io
@@ -18,7 +17,7 @@ from crc32c import crc32c
 from tune_media.foreign.curve_cache import Series, cached
 from tune_media.foreign.return_tags import by_part, curves_of
 from tune_media.foreign.run_files import RunFiles
-from tune_media.foreign.settings import env_id_of, without_own
+from tune_media.foreign.settings import env_id_of, literal, without_own
 from tune_media.foreign.told import Told
 from tune_media.storage.filesystem import open_file
 from tune_media.storage.passed_over import warn_passed_over
@@ -114,19 +113,11 @@ def _hyperparameters(files: RunFiles, path: str) -> dict[str, Any]:
         for value in event.summary.value:
             if value.tag == _TABLE and value.tensor.string_val:
                 text = value.tensor.string_val[0].decode()
-                return {name.strip(): _literal(cell.strip()) for name, cell in _ROW.findall(text)[_HEADS:]}
+                return {name.strip(): literal(cell.strip()) for name, cell in _ROW.findall(text)[_HEADS:]}
             if value.tag == _SESSION:
                 session = HParamsPluginData.FromString(value.metadata.plugin_data.content).session_start_info
                 return {name: getattr(own, own.WhichOneof("kind")) for name, own in session.hparams.items()}
     return {}
-
-
-def _literal(text: str) -> Any:
-    """Return a value of which a table has Python's text."""
-    try:
-        return ast.literal_eval(text)
-    except (ValueError, SyntaxError, MemoryError, RecursionError):
-        return text
 
 
 def _events(file: io.BufferedIOBase) -> Iterator[Any]:

@@ -122,9 +122,9 @@ def curves_of(
     return curves
 
 
-def has_return(tags: Collection[str], columns: Columns) -> bool:
+def has_return(tags: Collection[str], columns: Columns, known: Sequence[ReturnTag]) -> bool:
     """Return whether ``curves_of`` finds a return under some of these tags."""
-    return bool(_returns([("", tag) for tag in tags], columns, RETURN_TAGS))
+    return bool(_returns([("", tag) for tag in tags], columns, known))
 
 
 def _returns(

@@ -15,6 +15,7 @@ import numpy as np
 from tune_media.foreign.curve_cache import Series, cached
 from tune_media.foreign.return_tags import RETURN_TAGS, STEP_COLUMNS, ReturnTag, by_part, curves_of, has_return
 from tune_media.foreign.run_files import RunFiles, whole_lines
+from tune_media.foreign.settings import env_id_of, literal, without_own
 from tune_media.foreign.told import ENV_STEPS, STEPS, Curve, Told, unnamed
 from tune_media.storage.filesystem import open_file
 from tune_media.storage.passed_over import warn_of_broken_lines, warn_passed_over
@@ -26,12 +27,8 @@ from tune_media.values.strict_json import parse_json
 
 TABLES = ("progress.csv", "progress.txt", "metrics.csv")
 LINES = ("scores.jsonl", "metrics.jsonl", "progress.json")
-TORCHRL = ("scalars/*.csv",)
-_TORCHRL_TAGS = (  # the sums of rewards in the scripts of its repository; elsewhere they may be of steps
-    *RETURN_TAGS,
-    ReturnTag("train/reward", ENV_STEPS),
-    ReturnTag("eval/reward", ENV_STEPS, EVALUATION),
-)
+TORCHRL = ("scalars/*.csv", "texts/hparams0.txt")
+_TORCHRL_TAGS = (*RETURN_TAGS, ReturnTag("eval/reward", ENV_STEPS, EVALUATION))  # train/reward may be that of a step
 _FIRST_BYTES = 2**18
 _STEP, _VALUE = "step", "value"
 _Row: TypeAlias = Mapping[str, float] | None  # None: a line that cannot be read
@@ -50,17 +47,29 @@ def read_lines(files: RunFiles, paths: Sequence[str], columns: Columns | None) -
 
 
 def read_torchrl(files: RunFiles, paths: Sequence[str], columns: Columns | None) -> Told:
-    """Return the files of TorchRL's CSVLogger as curves: ``scalars/<tag>.csv``, whose lines are a step and a value."""
-    found = {path: path.rpartition("scalars/" if path.startswith("scalars/") else "/scalars/") for path in paths}
-    keys = {path: (part.strip("/"), name.removesuffix(".csv")) for path, (part, _, name) in found.items()}
+    """Return the files of TorchRL's CSVLogger: ``scalars/<tag>.csv`` with steps and values, and its hyperparameters."""
+    keys, config, not_understood = dict[str, tuple[str, str]](), dict[str, Any](), list[str]()
+    for path in paths:
+        if path.endswith(".csv"):
+            part, _, tag = f"/{path}".rpartition("/scalars/")
+            keys[path] = part.strip("/"), tag.removesuffix(".csv")
+            continue
+        try:
+            lines = (line.partition(": ") for line in files.read(path).decode("utf-8-sig").splitlines())
+            config |= {name: literal(text) for name, sign, text in lines if sign}
+        except (OSError, ValueError) as error:
+            not_understood.append(f"{path}: {error_text(error)}")
+    tags = frozenset(tag for _, tag in keys.values())
+    if _hides_return(tags, columns or {}, _TORCHRL_TAGS):
+        not_understood.append(unnamed("scalars", "return"))
 
     def curves() -> list[Curve]:
         read = {key: _stepped(_numbers(files, path, _pairs), _STEP) for path, key in keys.items()}
-        return curves_of(
-            {key: one[_VALUE] for key, one in read.items() if _VALUE in one}, columns or {}, STEPS, _TORCHRL_TAGS
-        )
+        found = {key: one[_VALUE] for key, one in read.items() if _VALUE in one}
+        return curves_of(found, columns or {}, STEPS, _TORCHRL_TAGS)
 
-    return Told(columns=frozenset(tag for _, tag in keys.values()), curves=curves)
+    own = without_own(config, files.folder)
+    return Told(own, env_id_of(config), columns=tags, curves=curves if keys else None, not_understood=not_understood)
 
 
 def _told(files: RunFiles, paths: Sequence[str], columns: Columns, rows: _Rows) -> Told:
@@ -88,9 +97,11 @@ def _told(files: RunFiles, paths: Sequence[str], columns: Columns, rows: _Rows) 
     )
 
 
-def _hides_return(names: Collection[str], columns: Columns) -> bool:
+def _hides_return(names: Collection[str], columns: Columns, known: Sequence[ReturnTag] = RETURN_TAGS) -> bool:
     """Return whether none of a table's columns is known for a return, and one is named like it."""
-    return not has_return(names, columns) and any(word in name.lower() for name in names for word in _LIKE_RETURNS)
+    return not has_return(names, columns, known) and any(
+        word in name.lower() for name in names for word in _LIKE_RETURNS
+    )
 
 
 def _curves(files: RunFiles, steps: Mapping[str, str], columns: Columns, rows: _Rows) -> list[Curve]:

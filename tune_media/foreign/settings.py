@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
@@ -83,3 +84,15 @@ def _names_folder(value: Any, ends: Sequence[str]) -> bool:
         return False
     path = f"/{value.strip('/')}/"
     return f"/{'/'.join(ends)}/" in path or (bool(_TIME.search(ends[-1])) and f"/{ends[-1]}/" in path)
+
+
+def literal(text: str) -> Any:
+    """Return a value of which a file has Python's text; any other text as it is.
+
+    >>> literal("2.5e-4"), literal("None"), literal("[64, 64]"), literal("Ant-v5")
+    (0.00025, None, [64, 64], 'Ant-v5')
+    """
+    try:
+        return ast.literal_eval(text)
+    except (ValueError, SyntaxError, MemoryError, RecursionError):
+        return text
