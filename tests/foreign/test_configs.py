@@ -6,13 +6,11 @@ import json
 import pathlib
 import sys
 
-import pyarrow.fs
 import pytest
 import yaml
 
+from tests.support.foreign_run import run_in
 from tune_media.experiment.params import flat_values, is_seed
-from tune_media.foreign.readers import READERS
-from tune_media.foreign.run_files import RunFiles
 from tune_media.values.secrets import without_secret
 
 
@@ -28,16 +26,8 @@ def written(folder, contents):
 
 def told(folder):
     """Return what the readers tell of a folder: hyperparameters by name, the task, and what was not understood."""
-    filesystem = pyarrow.fs.LocalFileSystem()
-    found = filesystem.get_file_info(pyarrow.fs.FileSelector(str(folder), recursive=True))
-    infos = {str(pathlib.Path(info.path).relative_to(folder)): info for info in found if info.is_file}
-    files = RunFiles(filesystem, str(folder), infos)
-    parts = [reader.read(files, paths, None) for reader in READERS if (paths := files.matching(*reader.patterns))]
-    config = {}
-    for part in parts:
-        config = {**dict(flat_values(part.config)), **config}
-    env_id = next((part.env_id for part in parts if part.env_id), None)
-    return config, env_id, [sentence for part in parts for sentence in part.not_understood]
+    run = run_in(folder)
+    return dict(flat_values(run.config)), run.env_id, run.not_understood
 
 
 def test_isaac_lab_and_mjlab(tmp_path):
@@ -109,7 +99,10 @@ def test_lerobot(tmp_path):
         "output_dir": "outputs/train/a",
         "wandb": {"run_id": "abc", "enable": False},
     }
-    assert told(written(tmp_path, {"train_config.json": config})) == (
+    last = "checkpoints/020000/pretrained_model"
+    run = {f"{last}/train_config.json": config, f"{last}/config.json": {"type": "act", "lr": 1e-5}}
+    run |= {"checkpoints/010000/pretrained_model/train_config.json": {"seed": 1}}
+    assert told(written(tmp_path, run)) == (
         {
             **{"env/type": "pusht", "env/task": "PushT-v0", "env/fps": 10, "policy/type": "act", "policy/lr": 1e-5},
             **{"seed": 1000, "wandb/enable": False},
@@ -142,6 +135,12 @@ def test_lerobot(tmp_path):
             "cheetah/run",
         ),
         (
+            "texts/hparams0.txt",  # TorchRL's CSVLogger
+            "env_name: Ant-v5\nlr: 1e-4\nseed: 3\nnet: {'hidden': 8}",
+            {"env_name": "Ant-v5", "lr": 1e-4, "seed": 3, "net": "{'hidden': 8}"},
+            "Ant-v5",
+        ),
+        (
             "hparams.yaml",  # Lightning
             yaml.dump(
                 {"env": "CartPole-v0", "args": argparse.Namespace(lr=0.1), "path": pathlib.PurePosixPath("/d/e")}
@@ -169,9 +168,9 @@ def test_what_cannot_be_read_is_said_and_the_rest_is_read(tmp_path):
         {"lr": 1},
         None,
         [
-            "args.json was passed over: it has no names and values.",
-            "config.yaml was passed over: it is no YAML from its line 3 on.",
             "config.yml was passed over: it is no YAML from its line 2 on.",
+            "config.yaml was passed over: it is no YAML from its line 3 on.",
+            "args.json was passed over: it has no names and values.",
         ],
     )
 

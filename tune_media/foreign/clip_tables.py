@@ -24,6 +24,7 @@ from tune_media.values.secrets import error_text
 from tune_media.values.strict_json import parse_json
 
 _NAMES_CLIPS = re.compile(rb"\.(?:mp4|webm|gif)\b", re.IGNORECASE)
+_NO_TABLES = ("wandb-summary.json", "wandb-metadata.json")
 _AROUND = ("episode", "info", "metrics", "result", "results", "stats")  # the objects of a row that are of the same clip
 _OF_ONE = "trajectory.json"
 _MOST_REQUESTS = 100  # for JSON files of one clip each, where each is a request
@@ -33,6 +34,7 @@ def read_tables(files: RunFiles, paths: Sequence[str], columns: Columns | None) 
     """Return the facts of clips in all tables of a run, if it has clips."""
     clips = files.clips
     tables = ClipTables(files.folder, clips, columns)
+    paths = [path for path in paths if not path.endswith(_NO_TABLES)]
     of_one = [path for path in paths if tables.clips_of(path)]
     if is_far := len(of_one) > _MOST_REQUESTS and files.local(of_one[0]) is None:
         paths = sorted(set(paths) - set(of_one))

@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from tune_media.foreign.run_files import RunFiles
-from tune_media.foreign.settings import env_id_of, without_own
+from tune_media.foreign.settings import env_id_of, value_of_text, without_own
 from tune_media.foreign.told import Told
 from tune_media.foreign.yaml_text import MOST_BYTES, parse_yaml
 from tune_media.values.clip_columns import Columns
@@ -19,7 +19,7 @@ PARAMS = ("params/agent.yaml", "params/env.yaml")
 HYDRA = (".hydra/config.yaml", ".hydra/hydra.yaml")
 SETTINGS = (
     *("config.yml", "args.yml", "train_config.json", "config.yaml", "args.yaml", "args.json", "config.json"),
-    *("hparams.yaml", "hyperparams.yaml", "hyperparameters.yaml", "cfg.yaml", "variant.json"),
+    *("hparams.yaml", "hyperparams.yaml", "hyperparameters.yaml", "cfg.yaml", "variant.json", "hparams0.txt"),
 )
 """The first are believed more."""
 _OF_WANDB = {"value", "desc"}
@@ -54,6 +54,9 @@ class SettingsFiles:
             if len(content) > MOST_BYTES:
                 raise ValueError(f"it has {len(content) / 1e6:.1f} MB, which is too much for hyperparameters")
             value = parse_json(content)
+        elif path.endswith(".txt"):  # of TorchRL
+            lines = (line.partition(": ") for line in content.decode().splitlines())
+            value = {name: value_of_text(text) for name, colon, text in lines if colon}
         else:
             value = parse_yaml(content)
         if value is not None and not isinstance(value, Mapping):
@@ -77,8 +80,9 @@ def read_params(files: RunFiles, paths: Sequence[str], columns: Columns | None) 
 def read_hydra(files: RunFiles, paths: Sequence[str], columns: Columns | None) -> Told:
     """Read ``.hydra``: the config, and as ``choices/<group>`` the file that was chosen of each group."""
     settings = SettingsFiles(files, paths)
-    config = dict(settings[HYDRA[0]])
-    chosen: Any = settings[HYDRA[1]]
+    named = {posixpath.basename(path): settings[path] for path in paths}
+    config = dict(named.get("config.yaml", {}))
+    chosen: Any = named.get("hydra.yaml")
     for name in ("hydra", "runtime", "choices"):
         chosen = chosen.get(name) if isinstance(chosen, Mapping) else None
     choices = {name: value for name, value in (chosen or {}).items() if not name.startswith("hydra/")}
@@ -87,11 +91,17 @@ def read_hydra(files: RunFiles, paths: Sequence[str], columns: Columns | None) -
 
 
 def read_settings(files: RunFiles, paths: Sequence[str], columns: Columns | None) -> Told:
-    """Read the files of hyperparameters that many tools write, of two with one name those of the first."""
-    settings = SettingsFiles(files, paths)
+    """Read the files of hyperparameters that many tools write, of two with one name those of the first.
+
+    Only the outermost are the run's, of several with one name the last: LeRobot's checkpoints have one each.
+    """
+    depth = min(path.count("/") for path in paths)
+    last = {posixpath.basename(path): path for path in paths if path.count("/") == depth}
+    names = [name for name in SETTINGS if name in last and not (name == "config.json" and "train_config.json" in last)]
+    settings = SettingsFiles(files, [last[name] for name in names])
     config: dict[str, Any] = {}
-    for path in sorted(paths, key=lambda path: (path.count("/"), SETTINGS.index(posixpath.basename(path)))):
-        config = {**settings[path], **config}
+    for name in names:
+        config = {**config, **{key: value for key, value in settings[last[name]].items() if key not in config}}
     return settings.told(config, env_id_of(config))
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import NamedTuple, TypeAlias
 
-from tune_media.foreign import configs, lerobot, maniskill, sb3, scalars
+from tune_media.foreign import configs, lerobot, maniskill, mlflow_files, sb3, scalars, wandb_files
 from tune_media.foreign.clip_paths import read_paths
 from tune_media.foreign.clip_tables import read_tables
 from tune_media.foreign.event_files import read_event_files
@@ -36,6 +36,8 @@ READERS: Sequence[Reader] = (
     Reader(scalars.TABLES, scalars.read_tables),
     Reader(scalars.LINES, scalars.read_lines),
     Reader(scalars.TORCHRL, scalars.read_torchrl),
+    Reader(wandb_files.WANDB, wandb_files.read_wandb),
+    Reader(mlflow_files.MLFLOW, mlflow_files.read_mlflow),
     Reader(("*.csv", "*.json", "*.jsonl"), read_tables),
     Reader(("*.[mM][pP]4", "*.[wW][eE][bB][mM]", "*.[gG][iI][fF]"), read_paths),
     Reader(("*",), configs.read_name),

@@ -22,7 +22,39 @@ _OWN = re.compile(
 )
 _TIME = re.compile(r"(?:\d[-_:.T]?){6}")
 _REFERENCE = re.compile(r"\$\{\s*(\w[\w.]*)\s*\}")
+_INTEGER = re.compile(r"[-+]?(?:0|[1-9]\d{0,300})")
+_FRACTION = re.compile(r"[-+]?(?:\d+\.\d*|\.\d+|\d+(?=[eE]))(?:[eE][-+]?\d+)?")
+_WORDS = {"true": True, "false": False, "none": None, "null": None}
 _MOST_REFERENCES = 10  # that lead to each other
+
+
+def value_of_text(text: str) -> Any:
+    """Return the number, truth or None that a text stands for, else the text.
+
+    >>> [value_of_text(text) for text in ("1e-4", "64", "True", "None", "007", "tanh")]
+    [0.0001, 64, True, None, '007', 'tanh']
+    """
+    text = text.strip()
+    if _INTEGER.fullmatch(text):
+        return int(text)
+    return float(text) if _FRACTION.fullmatch(text) else _WORDS.get(text.lower(), text)
+
+
+def settings_of_command(arguments: Sequence[str]) -> dict[str, Any]:
+    """Return the hyperparameters in the arguments of a command.
+
+    >>> settings_of_command(["run", "--env-id", "Ant-v5", "--lr=1e-4", "--layers", "64", "64", "--cuda"])
+    {'env_id': 'Ant-v5', 'lr': 0.0001, 'layers': [64, 64], 'cuda': True}
+    """
+    found: dict[str, list[Any]] = {}
+    values: list[Any] = []
+    for word in arguments:
+        if word.startswith("--"):
+            name, _, value = word[2:].partition("=")
+            found[name.replace("-", "_")] = values = [value_of_text(value)] if value else []
+        else:
+            values.append(value_of_text(word))
+    return {name: True if not own else own[0] if len(own) == 1 else own for name, own in found.items()}
 
 
 def env_id_of(config: Mapping[str, Any]) -> str | None:
@@ -72,7 +104,7 @@ def without_own(config: Mapping[str, Any], folder: str) -> dict[str, Any]:
         return {
             name: kept(value) if isinstance(value, Mapping) else value
             for name, value in settings.items()
-            if value is None or not (_OWN.fullmatch(name) or _names_folder(value, ends))
+            if value is None or not (_OWN.fullmatch(re.split("[/.]", name)[-1]) or _names_folder(value, ends))
         }
 
     return kept(config)

@@ -1,0 +1,236 @@
+"""Reads the folders of W&B's runs.
+
+``run-<id>.wandb`` has all that a run logs: offline, its config and numbers are nowhere else. The file is a log in
+blocks of 32 KiB, as LevelDB writes it; its records are messages of Protocol Buffers.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import dataclasses
+import functools
+import math
+import struct
+import zlib
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from tune_media.foreign.curve_cache import Series, cached
+from tune_media.foreign.return_tags import curves_of
+from tune_media.foreign.run_files import RunFiles
+from tune_media.foreign.settings import env_id_of, settings_of_command, without_own
+from tune_media.foreign.told import STEPS, Curve, Told
+from tune_media.values.clip_columns import Columns
+from tune_media.values.secrets import redacted
+from tune_media.values.strict_json import parse_json
+
+WANDB = _LOG, _SUMMARY, _METADATA = "run-*.wandb", "wandb-summary.json", "wandb-metadata.json"
+_AXES = ("global_step", "_step")
+"""The first is TensorBoard's, if W&B copied the numbers from there; the second counts calls if nobody gave a step."""
+_NO_NUMBERS = frozenset((*_AXES, "_runtime", "_timestamp"))
+
+_START = b":W&B\xe1\xbe\x00"
+_BLOCK = 32 * 1024
+_HEAD = struct.Struct("<IHB")  # checksum, length, kind
+_FULL, _FIRST, _LAST = 1, 2, 4
+
+# The numbers of fields, which Protocol Buffers never gives to others
+_HISTORY, _SUMMARY_UPDATE, _CONFIG, _STATS, _RUN, _ENVIRONMENT = 2, 3, 5, 7, 17, 26
+_FREQUENT = (_HISTORY, _SUMMARY_UPDATE, _STATS)
+_RUN_CONFIG, _ARGUMENT = 4, 5
+_ITEM, _REMOVED = 1, 2  # of a history or a config
+_KEY, _NESTED_KEY, _INTEGER, _NUMBER, _VALUE_JSON = 1, 2, 5, 6, 16
+_STEP, _STEP_NUMBER = 2, 1
+
+
+@dataclasses.dataclass
+class WandbLog:
+    """What a run has logged; each row has numbers, and under ``_step`` their step."""
+
+    config: dict[str, Any] = dataclasses.field(default_factory=dict)
+    arguments: list[str] = dataclasses.field(default_factory=list)
+    rows: list[dict[str, Any]] = dataclasses.field(default_factory=list)
+
+
+def read_wandb(files: RunFiles, paths: Sequence[str], columns: Columns | None) -> Told:
+    """Read the config and the numbers of a run; if it was given no config, the arguments of its command."""
+    config: dict[str, Any] = {}
+    arguments: list[str] = []
+    not_understood: list[str] = []
+    for path in paths:
+        try:
+            if path.endswith(".wandb"):
+                log = parse_wandb(files.read(path), with_rows=False)
+                config, arguments = {**log.config, **config}, arguments or log.arguments
+            elif path.endswith(_METADATA):
+                told = parse_json(files.read(path))
+                words = told.get("args") if isinstance(told, Mapping) else None
+                arguments = arguments or [str(word) for word in words or ()]
+        except (OSError, ValueError) as error:
+            not_understood.append(f"{path} was passed over: {redacted(str(error))}.")
+    if not config and not files.matching("config.yaml"):
+        config = settings_of_command(arguments)
+    return Told(
+        config=without_own(config, files.folder),
+        env_id=env_id_of(config),
+        curves=lambda: _curves(files, paths, columns or {}),
+        not_understood=not_understood,
+    )
+
+
+def _curves(files: RunFiles, paths: Sequence[str], columns: Columns) -> list[Curve]:
+    """Return the numbers of the logs as curves; without a log, those of the summary as one point each."""
+    logs = [path for path in paths if path.endswith(".wandb")]
+    series: dict[str, Series] = {}
+    for path in logs or [path for path in paths if path.endswith(_SUMMARY)]:
+        with contextlib.suppress(OSError, ValueError):  # ``read_wandb`` has told it
+            series = {**cached(files, path, functools.partial(_series, files, path)), **series}
+    curves: list[Curve] = []
+    for axis in _AXES:
+        of_axis = {
+            ("", name.removeprefix(f"{axis}:")): one for name, one in series.items() if name.startswith(f"{axis}:")
+        }
+        found = curves_of(of_axis, columns)
+        curves += found if axis == _AXES[0] else [dataclasses.replace(curve, unit=STEPS) for curve in found]
+    return curves
+
+
+def _series(files: RunFiles, path: str) -> dict[str, Series]:
+    """Return the numbers by ``<axis>:<name>``, over the first axis that all rows with that name have."""
+    content = files.read(path)
+    summary = {} if path.endswith(".wandb") else parse_json(content)
+    rows = [summary] if isinstance(summary, dict) and "_step" in summary else []
+    if path.endswith(".wandb"):
+        rows = parse_wandb(content).rows
+    columns: dict[str, list[tuple[float, ...]]] = {}
+    for row in map(dict, map(_flat, rows)):
+        steps = [float(row.get(name, math.nan)) for name in (*_AXES, "_timestamp")]
+        for name, value in row.items():
+            if name not in _NO_NUMBERS and not name.startswith("_wandb/"):
+                columns.setdefault(name, []).append((*steps, value))
+    series = {}
+    for name, numbers in columns.items():
+        first, second, times, values = np.array(numbers, float).T
+        axis, steps = (_AXES[0], first) if np.isfinite(first).all() else (_AXES[1], second)
+        series[f"{axis}:{name}"] = Series(steps, values, times)
+    return series
+
+
+def _flat(row: Mapping[str, Any], outer: str = "") -> Iterator[tuple[str, Any]]:
+    """Yield the numbers of a row, without those of its media, which have a ``_type``."""
+    media = tuple(name.removesuffix("_type") for name in row if name.endswith("/_type"))
+    for name, value in row.items():
+        if type(value) in (int, float) and not name.startswith(media):
+            yield f"{outer}{name}", value
+        elif isinstance(value, Mapping) and "_type" not in value:
+            yield from _flat(value, f"{outer}{name}/")
+
+
+def parse_wandb(content: bytes, with_rows: bool = True) -> WandbLog:
+    """Return what is in a file up to where it is cut off or damaged. Raises ValueError for any other file."""
+    if not content.startswith(_START):
+        raise ValueError("it is no log of W&B")
+    log = WandbLog()
+    for record in _records(content):
+        for number, message in _fields(record):
+            if number in _FREQUENT:  # and has nothing beside it
+                if number == _HISTORY and with_rows:
+                    log.rows.append(_row(message))
+                break
+            if number == _CONFIG:
+                _update(log.config, message)
+            elif number == _RUN:
+                for config in (value for inner, value in _fields(message) if inner == _RUN_CONFIG):
+                    _update(log.config, config)
+            elif number == _ENVIRONMENT:
+                log.arguments += [value.decode() for inner, value in _fields(message) if inner == _ARGUMENT]
+    log.config.pop("_wandb", None)
+    return log
+
+
+def _records(content: bytes) -> Iterator[bytes]:
+    at, begun = len(_START), b""
+    while at + _HEAD.size <= len(content):
+        left = _BLOCK - at % _BLOCK
+        if left < _HEAD.size:
+            at += left
+            continue
+        checksum, length, kind = _HEAD.unpack_from(content, at)
+        part = content[at + _HEAD.size : at + _HEAD.size + length]
+        if len(part) < length or zlib.crc32(part, zlib.crc32(bytes([kind]))) != checksum:
+            return
+        at += _HEAD.size + length
+        begun = part if kind in (_FULL, _FIRST) else begun + part
+        if kind in (_FULL, _LAST):
+            yield begun
+
+
+def _fields(message: bytes) -> Iterator[tuple[int, Any]]:
+    """Yield the fields of a message: their number, and an integer or bytes. Raises ValueError."""
+    at, end = 0, len(message)
+    while at < end:
+        key, at = (message[at], at + 1) if message[at] < 0x80 else _varint(message, at)
+        kind = key & 7
+        if kind == 0:
+            integer, at = _varint(message, at)
+            yield key >> 3, integer
+            continue
+        size = {1: 8, 5: 4}.get(kind, 0)
+        if kind == 2 and at < end:
+            size, at = (message[at], at + 1) if message[at] < 0x80 else _varint(message, at)
+        elif not size:
+            raise ValueError("a message in it has an unknown form")
+        yield key >> 3, message[at : at + size]
+        at += size
+
+
+def _varint(message: bytes, at: int) -> tuple[int, int]:
+    value = shift = 0
+    while at < len(message) and shift < 70:
+        byte = message[at]
+        value |= (byte & 0x7F) << shift
+        at, shift = at + 1, shift + 7
+        if byte < 0x80:
+            return value, at
+    raise ValueError("a message in it is cut off")
+
+
+def _row(message: bytes) -> dict[str, Any]:
+    row: dict[str, Any] = {}
+    for number, value in _fields(message):
+        if number == _ITEM:
+            path, item = _item(value)
+            row["/".join(path)] = item
+        elif number == _STEP:
+            row.update(("_step", step) for inner, step in _fields(value) if inner == _STEP_NUMBER)
+    return row
+
+
+def _item(message: bytes) -> tuple[list[str], Any]:
+    """Return the name of an item, in its parts, and its value."""
+    path, value = [], None
+    for number, content in _fields(message):
+        if number in (_KEY, _NESTED_KEY):
+            path.append(content.decode())
+        elif number == _VALUE_JSON:
+            value = parse_json(content)
+        elif number == _INTEGER:
+            value = (content >> 1) ^ -(content & 1)
+        elif number == _NUMBER:
+            (value,) = struct.unpack("<d", content)
+    return path, value
+
+
+def _update(config: dict[str, Any], message: bytes) -> None:
+    for number, content in _fields(message):
+        if number in (_ITEM, _REMOVED):
+            (*outer, name), value = _item(content)
+            inside = config
+            for part in outer:
+                inner = inside.get(part)
+                inside[part] = inside = dict(inner) if isinstance(inner, Mapping) else {}
+            inside.pop(name, None)
+            if number == _ITEM:
+                inside[name] = value
