@@ -12,13 +12,14 @@ OLDEST_TESTS = tests/e2e/test_matrix.py tests/e2e/test_examples.py tests/e2e/tes
 	tests/e2e/test_tapes.py tests/e2e/test_hidden_state.py tests/e2e/test_trial_life.py tests/e2e/test_trainables.py tests/e2e/test_restore.py \
 	tests/callbacks/test_contract.py tests/rllib tests/gym tests/evaluation \
 	tests/test_ray_compat.py
+MACOS_TESTS = tests/cli tests/encoding tests/experiment tests/gym tests/recording tests/replay tests/storage tests/values
 # A virtual environment that sees the packages of $(VENV).
 define on_top
 $(PYTHON) -m venv --clear $(1)
 echo "import site; site.addsitedir('$$($(VENV)/bin/python -c 'import sysconfig; print(sysconfig.get_path("purelib"))')')" \
 	> "$$($(1)/bin/python -c 'import sysconfig; print(sysconfig.get_path("purelib"))')/base.pth"
 endef
-.PHONY: demo test pytest coverage test-fast test-oldest lint style types format docs bench release clean
+.PHONY: demo test pytest coverage test-fast test-macos test-oldest lint style types format docs bench release clean
 
 demo: $(VENV)/demo
 	$(VENV)/bin/tune-media demo
@@ -30,6 +31,10 @@ test: style
 # No Ray and no browser: less than a minute on 2 cores.
 test-fast: $(VENV)/installed
 	$(VENV)/bin/python -m pytest -m "not ray and not slow" --durations=5
+
+# Those of the fast tests whose code meets the operating system, without what Linux has and macOS lacks.
+test-macos: $(VENV)/installed
+	TUNE_MEDIA_TESTS_AS_ON=macos $(VENV)/bin/python -m pytest -m "not ray and not slow" --durations=5 $(MACOS_TESTS)
 
 test-oldest: $(OLDEST)/installed
 	$(OLDEST)/bin/python -m pytest $(OLDEST_TESTS) -m "not any_ray"

@@ -13,6 +13,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from tests.support import as_on_macos
 from tests.support.fork_workers import forked_workers, make_connectors_fast
 
 # Where this is set, each of the tests' many processes would compile Ray and torch: half of the tests' time.
@@ -32,6 +33,11 @@ AT_START = str(Path(__file__).parent / "support" / "at_start")
 os.environ["PYTHONPATH"] = os.pathsep.join(filter(None, [ROOT, AT_START, os.environ.get("PYTHONPATH")]))
 
 
+IS_NOT_LINUX = sys.platform != "linux" or as_on_macos.is_simulated()
+if as_on_macos.is_simulated() and hasattr(os, "sched_setaffinity"):  # not a worker of xdist, which has had it
+    as_on_macos.remove_what_macos_lacks()
+
+
 def pytest_configure(config):
     """Fork Ray's workers, for all processes of pytest; folders for outboxes and what they share go with them."""
     make_connectors_fast()
@@ -46,6 +52,8 @@ def pytest_configure(config):
 def pytest_collection_modifyitems(items):
     """Mark the tests that start Ray, which `make test-fast` leaves out; their files come first: they take longest."""
     for item in items:
+        if IS_NOT_LINUX and item.get_closest_marker("linux"):
+            item.add_marker(pytest.mark.skip(reason="it needs what only Linux has"))
         if "e2e" in item.path.parts or "ray_session" in getattr(item, "fixturenames", ()):
             item.add_marker(pytest.mark.ray)
     with_ray, slow = ({item.path for item in items if item.get_closest_marker(name)} for name in ("ray", "slow"))

@@ -20,6 +20,7 @@ from ray.train._internal.storage import StorageContext
 from ray.train.constants import _get_ray_train_session_dir
 from ray.tune.callback import Callback, CallbackList
 from ray.tune.execution import tune_controller
+from ray.tune.execution.placement_groups import PlacementGroupFactory
 from ray.tune.experiment import Trial
 from ray.tune.impl.placeholder import _FunctionResolver, _RefResolver
 from ray.tune.logger import JsonLoggerCallback, TBXLoggerCallback
@@ -35,6 +36,14 @@ from tune_media.results.content_ids import EVALUATION_IS_NEW
 
 def test_checkpoints_keep_their_metrics_where_we_look():
     assert {"best_checkpoint_results", "latest_checkpoint_result"} <= set(dir(_CheckpointManager))
+
+
+def test_a_trial_says_what_it_asks_for_and_the_loop_calls_callbacks_while_it_waits():
+    trial = Trial("f", stub=True, placement_group_factory=PlacementGroupFactory([{"CPU": 3}]))
+    asked = trial.placement_group_factory.required_resources
+    assert asked == {"CPU": 3}, changed("Trial", "placement_group_factory")
+    step = inspect.getsource(tune_controller.TuneController.step)
+    assert step.index("_callbacks.on_step_begin") < step.index("_maybe_add_actors")
 
 
 def test_tune_hands_callbacks_the_live_result():

@@ -6,13 +6,16 @@ import functools
 import inspect
 import logging
 import os
+import time
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, TypeVar
 
+import ray
 from ray import cloudpickle
 from ray.tune.logger import JsonLoggerCallback, LoggerCallback
 from typing_extensions import override
 
+from tune_media.callbacks import waiting_trial
 from tune_media.callbacks.backend import Backend, Report, Status
 from tune_media.callbacks.faults import Faults
 from tune_media.callbacks.outbox import check_outboxes
@@ -89,6 +92,7 @@ class MediaLoggerCallback(LoggerCallback):
         self._others: dict[str, tuple[MediaSession, BackendReader]] = {}  # of other experiments that have not ended
         self._family: list[MediaLoggerCallback] = [self]  # the callbacks of this kind that share an experiment
         self._state: dict[str, Any] = {}
+        self._waits_since: float | None = None  # for the first trial
 
     def __getattr__(self, name: str) -> Any:
         if name.startswith("on_"):  # a hook of RLlib's, which looks for it in what config.callbacks() was given
@@ -118,6 +122,7 @@ class MediaLoggerCallback(LoggerCallback):
         self._family = together if self in together else [self]
         if self._family[0] is self:
             check_outboxes()
+            self._waits_since = time.monotonic()
         has_json = not everyone or any(isinstance(other, JsonLoggerCallback) for other in everyone)
         if self._family[0] is self and not has_json and os.environ.get(_NO_LOGGERS) == "1":
             logger.warning(
@@ -131,7 +136,20 @@ class MediaLoggerCallback(LoggerCallback):
         self.backend.setup(**info)
 
     @override
+    def on_step_begin(self, iteration: int, trials: list[Trial], **info: Any) -> None:
+        """Say once why no trial has begun; Tune's loop calls this in each turn."""
+        if self._waits_since is None or time.monotonic() - self._waits_since < waiting_trial.PATIENCE:
+            return
+        first = next((trial for trial in trials if trial.status == trial.PENDING), None)
+        if first is not None:
+            self._waits_since = None
+            asked = first.placement_group_factory.required_resources
+            why = waiting_trial.why(str(first), first.config, asked, ray.cluster_resources())
+            logger.warning("tune_media: no trial has begun for %g s: %s.", waiting_trial.PATIENCE, why)
+
+    @override
     def log_trial_start(self, trial: Trial) -> None:
+        self._waits_since = None
         session, reader = self._open(trial)
         session.begin(trial, self)
         reader.call_in_loop("start", trial)

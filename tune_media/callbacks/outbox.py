@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import contextlib
 import errno
-import fcntl
 import hashlib
 import itertools
 import logging
@@ -32,6 +31,11 @@ from tune_media.storage.filesystem import write_new
 from tune_media.values.plain import pack, unpack
 from tune_media.values.problems import remedy
 from tune_media.values.secrets import error_text
+
+try:
+    import fcntl
+except ImportError as error:
+    raise ImportError("Logger callbacks need Linux or macOS: " + remedy("on Windows, use WSL")) from error
 
 logger = logging.getLogger("tune_media")
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import fcntl
 import itertools
 import os
 import posixpath
@@ -22,6 +21,11 @@ from tune_media.values import checks, strict_json
 from tune_media.values.problems import argument, remedy
 from tune_media.values.safe_names import safe_name
 from tune_media.values.secrets import redacted_values
+
+try:
+    import fcntl
+except ImportError as error:
+    raise ImportError("Gates need Linux or macOS: " + remedy("on Windows, use WSL")) from error
 
 VERSION = 2
 PAGE = "index.html"

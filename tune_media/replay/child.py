@@ -37,17 +37,18 @@ def run(touches: int, folder: str) -> None:
     It ends with this process, and with it the processes of its envs; this one runs no code of the user's.
     """
     # Ray kills the processes that a worker has started when the worker ends, and not those that these have started
-    asking, guard, signals = os.getppid(), os.getpid(), {signal.SIGCHLD, signal.SIGTERM}
+    asking, guard, signals = os.getppid(), os.getpid(), {signal.SIGCHLD, signal.SIGTERM, signal.SIGALRM}
     signal.pthread_sigmask(signal.SIG_BLOCK, signals)
     renderer = os.fork()
     if renderer:
         os.close(touches)
+        signal.signal(signal.SIGCHLD, lambda *_: None)  # macOS drops it otherwise, and so wakes nobody
+        signal.setitimer(signal.ITIMER_REAL, _WATCH_SECONDS, _WATCH_SECONDS)  # it has no wait with a timeout
         is_over = False
         while not (status := os.waitpid(renderer, os.WNOHANG))[0]:
             if is_over or os.getppid() != asking:
                 _kill(renderer)
-            came = signal.sigtimedwait(signals, _WATCH_SECONDS)
-            is_over = is_over or (came is not None and came.si_signo == signal.SIGTERM)
+            is_over = signal.sigwait(signals) == signal.SIGTERM or is_over
         shutil.rmtree(folder, ignore_errors=True)
         code = os.waitstatus_to_exitcode(status[1])
         if code < 0:
@@ -64,7 +65,7 @@ def run(touches: int, folder: str) -> None:
 def _kill(renderer: int) -> None:
     """End the process that renders, and those in its group, which it may not have made yet."""
     for kill in (os.killpg, os.kill):
-        with contextlib.suppress(ProcessLookupError):
+        with contextlib.suppress(ProcessLookupError, PermissionError):  # macOS refuses it if all have ended
             kill(renderer, signal.SIGKILL)
 
 

@@ -13,6 +13,11 @@ TYPE_CHECKING = False  # typing's takes 5 ms to import, in each process
 if TYPE_CHECKING:
     import socket
 
+if os.environ.get("TUNE_MEDIA_TESTS_AS_ON") == "macos":
+    import runpy
+
+    runpy.run_path(str(Path(__file__).parents[1] / "as_on_macos.py"))["remove_what_macos_lacks"]()
+
 _WORKERS = "/ray/_private/workers/"
 
 
