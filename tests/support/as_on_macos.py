@@ -1,7 +1,7 @@
 """Takes from this process, and from those that it starts, what Linux has and macOS has not.
 
-``make test-macos`` runs tests so. Not simulated: ``sys.platform``, which other libraries read, how file names compare,
-and all that macOS adds.
+``make test-macos`` runs tests so. Not simulated: ``sys.platform``, which other libraries read, and names of files that
+differ by the case of a letter.
 """
 
 from __future__ import annotations
@@ -47,6 +47,7 @@ def remove_what_macos_lacks() -> None:
     of_libc = ctypes.CDLL.__getattr__
     ctypes.CDLL.__getattr__ = lambda library, name: _refused(name) or of_libc(library, name)  # type: ignore[method-assign]
     sys.addaudithook(_hide_proc)
+    _tell_paths_by_fcntl()
     for name in ("stat", "lstat", "readlink"):  # no hook is told of these
         _hide_from(name)
     multiprocessing.set_start_method("spawn")
@@ -62,6 +63,20 @@ def _refused(name: str) -> Any:
 def _no_syscall(*arguments: Any) -> int:
     ctypes.set_errno(errno.ENOSYS)
     return -1
+
+
+def _tell_paths_by_fcntl() -> None:
+    """Have ``fcntl`` return the path of an open file, which only macOS has it do."""
+    import fcntl
+
+    original, readlink, fcntl.F_GETPATH = fcntl.fcntl, os.readlink, 50  # type: ignore[attr-defined]
+
+    def with_paths(file: Any, command: int, argument: Any = 0) -> Any:
+        if command != fcntl.F_GETPATH:  # type: ignore[attr-defined]
+            return original(file, command, argument)
+        return os.fsencode(readlink(f"/proc/self/fd/{file}")).ljust(len(argument), b"\0")
+
+    fcntl.fcntl = with_paths  # type: ignore[assignment]
 
 
 def _hide_from(name: str) -> None:

@@ -6,7 +6,6 @@ not know it, or it would play otherwise: nothing is raised. The process writes o
 
 from __future__ import annotations
 
-import contextlib
 import os
 import re
 import shlex
@@ -202,10 +201,22 @@ def _absolute(path: Any, folder: Any = None, *, follows: bool = True) -> str:
     """Return a path without links; ``folder`` is the descriptor of the folder that it is relative to."""
     place = Path(os.fsdecode(path))
     if isinstance(folder, int) and folder >= 0 and not place.is_absolute():
-        with contextlib.suppress(OSError):
-            place = Path(f"/proc/self/fd/{folder}").readlink() / place
+        place = _path_of(folder) / place
     # what is removed or renamed is the link itself
     return str(place.resolve() if follows else place.parent.resolve() / place.name)
+
+
+def _path_of(folder: int) -> Path:
+    """Return the path of an open folder, as Linux or as macOS tells it. Raises OSError if it is not open."""
+    try:
+        return Path(f"/proc/self/fd/{folder}").readlink()
+    except FileNotFoundError:
+        import fcntl
+
+        if not hasattr(fcntl, "F_GETPATH"):
+            raise
+        path: bytes = fcntl.fcntl(folder, fcntl.F_GETPATH, bytes(1024))
+        return Path(os.fsdecode(path.rstrip(b"\0")))
 
 
 def _address(address: Any) -> str:
