@@ -161,7 +161,7 @@ def test_a_trial_that_cannot_be_read_leaves_the_others_alone(experiment, caplog,
 def test_a_folder_that_cannot_be_read_and_is_alone_on_its_level_is_named_and_left_out(experiment, caplog):
     (experiment.parent / "older" / "private").mkdir(parents=True)
     storage = RefusingStorage()
-    storage.refused = ["older/private/"]
+    storage.refused = ["older/private"]
     trials = Trials([LogDirectory(on(storage, experiment.parent))])
     for trial in ("trial_0", "trial_1"):
         (experiment / trial).rename(experiment.parent / trial)

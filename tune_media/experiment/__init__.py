@@ -6,6 +6,7 @@ hyperparameters, results and status, read once or kept up to date. It may import
 
 __all__ = [
     "evaluations",
+    "experiments",
     "named",
     "params",
     "places",

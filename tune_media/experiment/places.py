@@ -1,6 +1,6 @@
-"""Finds experiments and trials on a filesystem: from a path, a URI, several of them, or a ``ResultGrid``.
+"""Folders on a filesystem, from a path, a URI, several of them, or a ``ResultGrid``; and which are a trial's of ours.
 
-A folder is known to be a trial's by the files that only a trial has, with few requests.
+That is known by the files that only a trial has, with few requests.
 """
 
 from __future__ import annotations
@@ -8,8 +8,7 @@ from __future__ import annotations
 import contextlib
 import os
 import posixpath
-import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
@@ -20,24 +19,15 @@ import pyarrow.fs
 
 from tune_media.experiment.state import Listings
 from tune_media.experiment.trial_files import TrialFiles, Version, version_of
-from tune_media.foreign.finding import files_of
-from tune_media.storage.filesystem import absolute, as_argument, at_uri, is_inside, is_local
+from tune_media.storage.filesystem import absolute, at_uri, is_inside, is_local
 from tune_media.storage.filesystem import local_path as path_here
 from tune_media.storage.index_lines import INDEX_PATH
 from tune_media.storage.location import LOCATION_FILE
 from tune_media.storage.log import is_logged
 from tune_media.storage.trial_folder import PARAMS
-from tune_media.values.checks import an_instance, first_names, local_path
+from tune_media.values.checks import an_instance, local_path
 from tune_media.values.problems import argument, remedy
 from tune_media.values.secrets import redacted
-
-CHECKPOINT = re.compile(r"checkpoint_\d+$")
-"""The names of the folders of checkpoints, which may hold many files."""
-
-OTHER_FOLDERS = re.compile(
-    r"\.|(media|episode_data|media_recipes|wandb|mlartifacts|mlruns|artifacts)$|" + CHECKPOINT.pattern
-)
-"""The names of folders that the viewer does not take for an experiment's or a trial's."""
 
 _FILESYSTEM = an_instance(
     "a filesystem of pyarrow's, for one of fsspec's pyarrow.fs.PyFileSystem(pyarrow.fs.FSSpecHandler(it))",
@@ -46,7 +36,6 @@ _FILESYSTEM = an_instance(
 _Item = TypeVar("_Item")
 _Info: TypeAlias = "pyarrow.fs.FileInfo | OSError"
 
-_DEEPEST, _MOST_LOOKED_AT, _MOST_NAMED = 5, 1000, 4  # of the folders in one that is no experiment
 _REQUESTS = 64  # at a time: nearly all of a request to an object store is waiting
 
 
@@ -60,6 +49,7 @@ class Folder:
 
     filesystem: pyarrow.fs.FileSystem
     path: str
+    experiment: str = ""  # one of several in the folder; empty: all that it has
 
     @property
     def name(self) -> str:
@@ -81,13 +71,13 @@ class Folder:
         """Whether it is a file, and no folder."""
         return bool(self.filesystem.get_file_info(self.path).is_file)
 
-    def subfolders(self, listings: Listings | None = None) -> list[Folder]:
+    def subfolders(self) -> list[Folder]:
         """Return the folders directly inside this one, sorted by name; one request on an object store.
 
         Links to folders that this one is in are left out: they would be read again.
         """
         found = []
-        for info in (listings or Listings()).of(self.filesystem, self.path):
+        for info in Listings().of(self.filesystem, self.path):
             with contextlib.suppress(UnicodeDecodeError):  # such a name is not a trial's
                 here = Path(path_here(self.filesystem, info.path) or "")
                 leads_up = here.is_symlink() and is_inside(os.path.realpath(here.parent), os.path.realpath(here))
@@ -109,16 +99,12 @@ def find_folders(
 ) -> list[Folder]:
     """Return the folders of a path, a URI, a ``Folder``, a ``ResultGrid``, or a sequence of these.
 
+    A path may end in a colon and the name of one of several experiments in the folder, as ``runs:CartPole-v1``.
     ``wanted`` says what to pass instead. Raises FileNotFoundError without such a folder, TypeError for anything else.
     """
     if isinstance(source, (str, Path, Folder)):
         folder = source if isinstance(source, Folder) else folder_at(source, filesystem)
-        kind = kind_of(folder, folder.path if isinstance(source, Folder) else source)
-        if kind != pyarrow.fs.FileType.Directory:
-            is_file = kind == pyarrow.fs.FileType.File
-            wrong = f"{folder.path!r} is a file" if is_file else f"There is no folder {folder.path!r}"
-            raise FileNotFoundError(f"{wrong}; " + remedy(f"pass {wanted}."))
-        return [folder]
+        return [_folder_there(folder, folder.path if isinstance(source, Folder) else source, wanted)]
     path = getattr(source, "experiment_path", None)
     if isinstance(path, str):  # a ResultGrid
         return find_folders(path, filesystem or source.filesystem, wanted=wanted)
@@ -128,14 +114,17 @@ def find_folders(
     raise TypeError(f"load() takes a folder, a URI, a ResultGrid, or a list of these; got {source!r}.")
 
 
-def experiments_in(folder: Folder) -> list[Folder]:
-    """Return the experiments directly inside a folder that is none itself, such as ``~/ray_results``."""
-    found = []
-    for inner in folder.subfolders():
-        with contextlib.suppress(PermissionError):  # not ours, such as those of a whole machine
-            if is_experiment(inner) or _has_trials(inner):
-                found.append(inner)
-    return found
+def _folder_there(folder: Folder, path: str | Path, wanted: str) -> Folder:
+    """Return a folder, or the folder and the experiment that its path names. Raises FileNotFoundError without one."""
+    kind = kind_of(folder, path)
+    before, _, experiment = folder.path.rpartition(":")
+    if kind == pyarrow.fs.FileType.NotFound and before and Folder(folder.filesystem, before).is_there:
+        return Folder(folder.filesystem, before, experiment)
+    if kind != pyarrow.fs.FileType.Directory:
+        is_file = kind == pyarrow.fs.FileType.File
+        wrong = f"{folder.path!r} is a file" if is_file else f"There is no folder {folder.path!r}"
+        raise FileNotFoundError(f"{wrong}; " + remedy(f"pass {wanted}."))
+    return folder
 
 
 def short_names(paths: Iterable[str]) -> dict[str, str]:
@@ -152,71 +141,10 @@ def short_names(paths: Iterable[str]) -> dict[str, str]:
     return names
 
 
-def is_experiment(folder: Folder) -> bool:
-    """Whether Tune has begun an experiment in a folder; it may have no trials yet."""
-    return folder.has_file("tuner.pkl")
-
-
 def is_rsl_rls(trial: TrialFiles) -> bool:
     """Whether rsl_rl's log writer has made a trial's folder: a snapshot of it alone is beside it."""
     name = posixpath.basename(trial.path.rstrip("/"))
     return Folder(trial.filesystem, trial.experiment).has_file(f"experiment_state-{name}.json")
-
-
-def holds_experiment(folder: Folder) -> bool:
-    """Whether a folder is an experiment or a trial, or has experiments in it."""
-    return (
-        is_experiment(folder)
-        or is_trial(folder.filesystem, folder.path)
-        or _has_trials(folder)
-        or bool(experiments_in(folder))
-    )
-
-
-def no_experiment(folder: Folder) -> ValueError:
-    """Return the error of a folder that holds no experiment; it names some below it that do."""
-    told = "Pass the experiment's folder, which tuner.fit() prints, or the folder of the clips."
-    if below := [as_argument(folder.filesystem, path) for path in _experiments_below(folder)]:
-        told = f"Deeper in it are experiments; pass one: {first_names(below, _MOST_NAMED)}"
-    return ValueError(
-        f"{folder.path!r} is not an experiment: neither it nor a folder in it has trials of Ray Tune, or "
-        "clips of another recorder (.mp4, .webm or .gif). " + remedy(told)
-    )
-
-
-def _experiments_below(folder: Folder) -> list[str]:
-    """Return some folders, the highest first, that have trials directly inside; none on remote storage.
-
-    Not all are looked at.
-    """
-    if not is_local(folder.filesystem):
-        return []
-    level, found, left = [folder], dict[str, None](), _MOST_LOOKED_AT
-    look = TrialFolders(folder.filesystem, ())
-    with ThreadPoolExecutor(_REQUESTS) as pool:
-        for _ in range(_DEEPEST):
-            if not level or len(found) > _MOST_NAMED:
-                break
-            inner = [each.path for outer in level for each in _seen(outer)][:left]
-            left -= len(inner)
-            trials = [path for path, version in look.versions(inner, pool).items() if isinstance(version, tuple)]
-            found |= dict.fromkeys(map(posixpath.dirname, trials))
-            level = [Folder(folder.filesystem, path) for path in inner if posixpath.dirname(path) not in found]
-    return list(found)
-
-
-def _seen(folder: Folder) -> list[Folder]:
-    """Return the folders inside that may hold experiments; none if it cannot be listed."""
-    with contextlib.suppress(OSError):
-        return [inner for inner in folder.subfolders() if not OTHER_FOLDERS.match(inner.name)]
-    return []
-
-
-def _has_trials(folder: Folder) -> bool:
-    """Whether a folder in a folder is a trial's."""
-    return any(
-        is_trial(inner.filesystem, inner.path) for inner in folder.subfolders() if not OTHER_FOLDERS.match(inner.name)
-    )
 
 
 def allow_many_requests() -> int:
@@ -278,33 +206,48 @@ def _unreadable(path: str | Path, error: OSError) -> OSError:
 
 
 class TrialFolders:
-    """The folders of one filesystem, and the trials among them that are known.
+    """The folders of one filesystem that Tune or a recorder of ours may have written a trial to, and the known ones.
 
-    To ask a remote storage for a file that is not there takes a LIST. There, a folder with known trials inside is not
-    asked for; nor is a known trial as long as the log has its lines: all that comes into its index is there before.
+    To ask a remote storage for a file that is not there takes a LIST. A known trial there is not asked for as long as
+    the log has its lines: all that comes into its index is there before.
     """
 
     def __init__(self, filesystem: pyarrow.fs.FileSystem, trials: Iterable[TrialFiles]) -> None:
         self._filesystem = filesystem
         self._known = {trial.path: trial for trial in trials if trial.filesystem is filesystem}
         self._is_far = not is_local(filesystem)
-        self.bare: set[str] = set()  # folders of clips that no index lists; these may hold trials, too
-        self._parents = {posixpath.dirname(path) for path in self._known}
 
-    def versions(self, folders: Sequence[str], pool: ThreadPoolExecutor) -> dict[str, Version | OSError]:
-        """Return the folders that are a trial's, each with the version of its index, or why it cannot be had."""
-        parts = pool.map(self._look, in_parts(folders, self._filesystem))
-        return {folder: version for part in parts for folder, version in part.items() if version is not None}
+    @property
+    def paths(self) -> list[str]:
+        """The paths of the known trials."""
+        return list(self._known)
 
-    def _look(self, folders: Sequence[str]) -> dict[str, Version | OSError | None]:
-        kept: dict[str, Version | OSError | None] = {}
-        if self._is_far:
-            folders = [folder for folder in folders if folder in self._known or folder not in self._parents]
-            read = {folder: self._known[folder].version for folder in folders if folder in self._known}
-            kept = {f: v for f, v in read.items() if v is not None and is_logged(self._filesystem, f)}
-        marks = self._marks([folder for folder in folders if folder not in kept])
-        others = self._without_files(marks)
-        return kept | {folder: self._version(folder, mark, folder in others) for folder, mark in marks.items()}
+    def versions(
+        self, folders: Sequence[str], sure: Collection[str], pool: ThreadPoolExecutor
+    ) -> dict[str, Version | OSError]:
+        """Return the folders that are a trial's, each with the version of its index, or why it cannot be had.
+
+        Those that are ``sure`` are a trial's in any case.
+        """
+        sure = {*sure, *self._known}
+        parts = pool.map(lambda part: self._look(part, sure), in_parts(folders, self._filesystem))
+        return {folder: version for part in parts for folder, version in part.items()}
+
+    def _look(self, folders: Sequence[str], sure: Collection[str]) -> dict[str, Version | OSError]:
+        versions: dict[str, Version | OSError] = dict(self._logged(folders) if self._is_far else {})
+        marks = self._marks([folder for folder in folders if folder not in versions])
+        others = self._without_files([f for f, info in marks.items() if f not in sure and not _is_there(info)])
+        for folder, info in marks.items():
+            if isinstance(info, OSError):
+                versions[folder] = info
+            elif folder not in others:
+                versions[folder] = version_of(info)
+        return versions
+
+    def _logged(self, folders: Sequence[str]) -> dict[str, Version]:
+        """Return the versions that were read of the known trials that have lines in the log."""
+        read = {folder: self._known[folder].version for folder in folders if folder in self._known}
+        return {f: version for f, version in read.items() if version is not None and is_logged(self._filesystem, f)}
 
     def _marks(self, folders: Sequence[str]) -> dict[str, _Info]:
         """Return the facts of the index of each folder, or of the file that says where that is."""
@@ -313,39 +256,13 @@ class TrialFolders:
         pointers = zip(without, self._infos(without, LOCATION_FILE), strict=True)
         return marks | {folder: info for folder, info in pointers if _is_there(info)}
 
-    def _without_files(self, marks: Mapping[str, _Info]) -> set[str]:
-        """Return the folders that have no file of a trial, nor lines in the log."""
-        unsure = [folder for folder, info in marks.items() if folder not in self._known and not _is_there(info)]
-        params = zip(unsure, self._infos(unsure, PARAMS), strict=True)
+    def _without_files(self, folders: Sequence[str]) -> set[str]:
+        """Return the folders that have no hyperparameters, nor lines in the log."""
+        params = zip(folders, self._infos(folders, PARAMS), strict=True)
         return {f for f, info in params if not _is_there(info) and not is_logged(self._filesystem, f)}
-
-    def _version(self, folder: str, mark: _Info, has_no_files: bool) -> Version | OSError | None:
-        """Return the version of a folder's index, or of clips that no index lists, or None if it is no trial's."""
-        known = self._known.get(folder)
-        bare: Version | OSError | None = None
-        if not _is_there(mark) and (has_no_files or (known is not None and known.run is not None)):
-            try:
-                files = files_of(self._filesystem, folder)
-                bare = files.version if files.clips else None
-            except OSError as error:
-                bare = error
-        if bare is not None:
-            self.bare.add(folder)
-            return bare
-        if isinstance(mark, OSError):
-            return mark
-        return None if has_no_files else version_of(mark)
 
     def _infos(self, folders: Sequence[str], name: str) -> list[_Info]:
         return file_infos(self._filesystem, [posixpath.join(folder, name) for folder in folders])
-
-
-def is_trial(filesystem: pyarrow.fs.FileSystem, folder: str) -> bool:
-    """Return whether a folder is a trial's: it has a file of one, lines in the log, or bare clips. Raises OSError."""
-    version = TrialFolders(filesystem, [])._look([folder])[folder]
-    if isinstance(version, OSError):
-        raise version
-    return version is not None
 
 
 def file_infos(filesystem: pyarrow.fs.FileSystem, paths: Sequence[str]) -> list[_Info]:

@@ -26,9 +26,9 @@ from tune_media.experiment.results import Metric, numbers_of
 from tune_media.experiment.state import ExperimentState, Snapshots, TrialState
 from tune_media.experiment.status import TRIAL_FAILED, UNENDED, TrialStatus, error_of, text_of_errors, tracebacks
 from tune_media.foreign.configs import params_of_name
-from tune_media.foreign.finding import files_of
 from tune_media.foreign.reading import read_run
 from tune_media.foreign.run import ForeignRun
+from tune_media.foreign.run_files import RunFiles
 from tune_media.storage.clip_names import is_clip_name
 from tune_media.storage.entry import LOST, ONLY_TAPE, STORED, UNRENDERED, may_be_rendered
 from tune_media.storage.episode_files import episode_table, parquet_name
@@ -73,7 +73,8 @@ class TrialFiles:
         self.filesystem, self.path = filesystem, path
         self.version: Version | None = None  # size and mtime of the index that was read; None before ``refresh``
         self.results_version: Version | None = None  # the same of the results
-        self.run: ForeignRun | None = None  # the run of another tool, if neither Tune nor a recorder of ours wrote here
+        self.files: RunFiles | None = None  # of a run of another tool, as they were found last
+        self.run: ForeignRun | None = None  # of these
         self.is_loop = False  # a loop outside Tune recorded its episodes: results are made of them
         self.is_abandoned = False  # see ``mark_abandoned``
         self.media = MediaColumns.of_lines([])  # the lines of its stored media, without those of episode reports
@@ -154,8 +155,8 @@ class TrialFiles:
 
     def read(self) -> TrialFiles:
         """Read the index and its lines in the log, or the run of another tool; return the trial. Raises OSError."""
-        contents = read_trial(self.filesystem, self.path)
-        lines = self._lines_of(contents)
+        contents = self._read_contents()
+        lines = contents.lines
         stored, others = _parted(lines, "status", STORED)
         reports, media = _parted(stored, "kind", EpisodeBatch.kind)
         self.media, self.reports = MediaColumns.of_lines(media), MediaColumns.of_lines(reports)
@@ -176,12 +177,12 @@ class TrialFiles:
         self.contents = dataclasses.replace(contents, lines=())
         return self
 
-    def _lines_of(self, contents: TrialContents) -> Sequence[Line]:
-        """Return the lines of the index and the log; without these, read the files of another tool for its clips."""
-        is_listed = contents.lines or contents.is_coming
-        files = None if is_listed else files_of(self.filesystem, self.path)
-        self.run = read_run(files, self._columns) if files is not None and files.infos else None
-        return [line.fields() for line in self.run.lines] if self.run is not None else contents.lines
+    def _read_contents(self) -> TrialContents:
+        if self.files is None:
+            self.run = None
+            return read_trial(self.filesystem, self.path)
+        self.run = read_run(self.files, self._columns)
+        return TrialContents(self.path, [line.fields() for line in self.run.lines])
 
     @property
     def lines(self) -> list[Line]:

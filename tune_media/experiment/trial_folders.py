@@ -17,6 +17,7 @@ from typing import Any, TypeVar
 import pyarrow.fs
 
 from tune_media.experiment import places
+from tune_media.experiment.experiments import FoundTrial, TrialFinder, one_experiment
 from tune_media.experiment.places import Folder
 from tune_media.experiment.state import Listings, Snapshots
 from tune_media.experiment.status import TrialStatus
@@ -34,7 +35,6 @@ logger = logging.getLogger("tune_media")
 
 _Found = TypeVar("_Found")
 
-_MAX_DEPTH = 2  # a trial in an experiment in a folder of experiments
 _THREADS = 16
 _PENDING = "PENDING"
 _PAUSE_LOCAL, _PAUSE_REMOTE = 1.0, 10.0  # seconds
@@ -71,70 +71,60 @@ def in_parallel(read: Callable[[Any], _Found], items: Sequence[Any]) -> list[_Fo
 
 
 def _read_trials(folders: Sequence[Folder], columns: Columns) -> tuple[list[Folder], list[TrialFiles]]:
-    """Return the folders, and the trials of each: those that are, or are directly inside, it or an experiment in it.
+    """Return the folders, and the trials in each, at any depth.
 
-    A folder with a single experiment is replaced by it. If there are several experiments, the name of a trial begins
-    with that of its experiment.
+    A folder with a single experiment of Tune's is replaced by it. The name of a trial is that of its folder, of a run
+    of another tool its path below ``folders``; if there are several experiments, it begins with theirs.
     """
     roots: list[Folder] = []
-    experiments: dict[str, list[TrialFiles]] = {}
+    by_place: dict[str, list[TrialFiles]] = {}
     errors: dict[str, Exception] = {}
-    for folder, read in zip(folders, _read_folders(folders, columns), strict=True):
-        pairs = _read_experiments(folder, read, columns)
-        roots.append(pairs[0][0] if len(pairs) == 1 else folder)
-        for experiment, found in pairs:
-            errors |= {path: error for path, error in found.items() if isinstance(error, Exception)}
-            own = [trial for trial in found.values() if isinstance(trial, TrialFiles)]
-            path = experiment.path.rstrip("/")
-            is_trial_itself = list(found) == [experiment.path]
-            experiments.setdefault(posixpath.dirname(path) if is_trial_itself else path, []).extend(own)
+    for folder in folders:
+        found = TrialFinder().find(folder)
+        there = one_experiment(folder, found)
+        trials = [_unread(folder, each, columns) for each in there]
+        reasons = in_parallel(_read, trials)
+        errors |= found.refused
+        places_of = [_place_of(folder, each) for each in there]
+        for trial, reason, place in zip(trials, reasons, places_of, strict=True):
+            errors |= {} if reason is None else {trial.path: reason}
+            by_place.setdefault(place, []).extend([trial] if reason is None else [])
+        inside = {place for place in places_of if place.startswith(f"{folder.path.rstrip('/')}/")}
+        is_one = len({*places_of}) == len(inside) == 1
+        roots.append(Folder(folder.filesystem, inside.pop()) if is_one else folder)
+    _add_names(by_place)
+    read = [trial for own in by_place.values() for trial in own]
+    _warn_of_errors(errors, read)
+    return roots, read
+
+
+def _add_names(experiments: Mapping[str, Sequence[TrialFiles]]) -> None:
+    """Let the names of trials begin with those of their experiments, if these are several."""
     for path, name in places.short_names(experiments).items() if len(experiments) > 1 else ():
         for trial in experiments[path]:
             trial.name = f"{name}/{trial.name}"
-    trials = [trial for own in experiments.values() for trial in own]
-    _warn_of_errors(errors, trials)
-    return roots, trials
 
 
-def _read_experiments(
-    folder: Folder, read: dict[str, TrialFiles | Exception], columns: Columns
-) -> list[tuple[Folder, dict[str, TrialFiles | Exception]]]:
-    """Return the experiments that a folder is, or has inside, each with its trials, or why one is not read.
-
-    ``read`` are the trials that the folder is or has directly inside. Raises ValueError if there is no experiment.
-    """
-    inside = [] if _has_sure([read]) else places.experiments_in(folder)
-    within = _read_folders(inside, columns)
-    if not inside or (read and not _has_sure(within)):
-        if not read and not places.is_experiment(folder):
-            raise places.no_experiment(folder)
-        inside, within = [folder], [read]
-    pairs = list(zip(inside, within, strict=True))
-    if not _has_sure(within):
-        return pairs
-    # clips beside these trials may be stray, and are left out
-    kept = [(each, {path: t for path, t in own.items() if not _may_be_stray(t)}) for each, own in pairs]
-    return [(each, own) for each, own in kept if own or places.is_experiment(each)]
+def _place_of(folder: Folder, trial: FoundTrial) -> str:
+    """Return the folder that a trial's name is relative to."""
+    is_below = trial.files is not None and trial.path != folder.path.rstrip("/")
+    return folder.path.rstrip("/") if is_below else posixpath.dirname(trial.path.rstrip("/"))
 
 
-def _may_be_stray(found: TrialFiles | Exception) -> bool:
-    """Return whether a folder has only clips that no recorder named: beside a sweep, these are figures and the like."""
-    return isinstance(found, TrialFiles) and found.run is not None and found.run.is_unnamed
+def _unread(folder: Folder, found: FoundTrial, columns: Columns) -> TrialFiles:
+    name = posixpath.relpath(found.path, _place_of(folder, found))
+    trial = TrialFiles(name, folder.filesystem, found.path, columns)
+    trial.files = found.files
+    return trial
 
 
-def _has_sure(read: Iterable[dict[str, TrialFiles | Exception]]) -> bool:
-    """Return whether any of what was read is clearly a trial."""
-    return not all(_may_be_stray(found) for own in read for found in own.values())
-
-
-def _read_folders(folders: Sequence[Folder], columns: Columns) -> list[dict[str, TrialFiles | Exception]]:
-    """Return for each folder the trials that it is or has directly inside, by their paths, or why one is not read."""
-    candidates = [  # whatever the names are; checkpoints are not asked
-        [folder, *(inner for inner in folder.subfolders() if not places.CHECKPOINT.match(inner.name))]
-        for folder in folders
-    ]
-    read = iter(in_parallel(partial(_read_trial, columns), [inner for several in candidates for inner in several]))
-    return [{inner.path: found for inner in several if (found := next(read)) is not None} for several in candidates]
+def _read(trial: TrialFiles) -> Exception | None:
+    """Read a trial; return why that failed."""
+    try:
+        trial.read()
+    except Exception as error:  # of one trial; the others are read
+        return error
+    return None
 
 
 def _once(trials: Sequence[TrialFiles]) -> list[TrialFiles]:
@@ -145,15 +135,6 @@ def _once(trials: Sequence[TrialFiles]) -> list[TrialFiles]:
         if trial.filesystem not in [other.filesystem for other in same_path]:
             same_path.append(trial)
     return [trial for same_path in kept.values() for trial in same_path]
-
-
-def _read_trial(columns: Columns, folder: Folder) -> TrialFiles | Exception | None:
-    try:
-        trial = TrialFiles(folder.name, folder.filesystem, folder.path, columns).read()
-        has_media = len(trial.media) or len(trial.reports)
-        return trial if has_media or places.is_trial(folder.filesystem, folder.path) else None
-    except Exception as error:  # of one trial; the others are read
-        return error
 
 
 def _look_for_results(trial: TrialFiles) -> None:
@@ -178,12 +159,14 @@ class LogDirectory:
 
     Attributes:
         prefix: What TensorBoard puts before the names of its runs (``--logdir_spec prefix:path``), or ``""``.
-        columns: Of tables beside clips that no index lists.
+        columns: Of tables of other tools.
+        needs_clips: Runs of other tools that have no clips are left out: TensorBoard shows the rest of them itself.
     """
 
     folder: Folder
     prefix: str = ""
     columns: Columns | None = None
+    needs_clips: bool = False
 
     def trial(self, path: str) -> TrialFiles:
         """Return the files of a trial inside."""
@@ -258,7 +241,7 @@ class Trials:
         self.roots = list(roots)
         self._trials: dict[str, TrialFiles] = {}
         self._ids: dict[str, TrialFiles] = {}
-        self._strays: list[TrialFiles] = []  # see ``_may_be_stray``; kept, so that they are not read at each look
+        self._finder = TrialFinder()
         self._lock = threading.Lock()
         self._unreadable: dict[str, str] = {}  # why, by path
         self._listings = Listings()
@@ -381,29 +364,30 @@ class Trials:
         errors: dict[str, Exception] = {}
         self._listings.forget()
         with ThreadPoolExecutor(_THREADS) as pool:
-            trials = [trial for root in self.roots for trial in self._refreshed(root, pool, errors)]
+            trials = [trial for root in self.roots for trial in self._refreshed(root, errors, pool)]
         self._trials = {trial.name: trial for trial in trials}
         self._ids = {trial.id: trial for trial in self._trials.values()}
         self._warn(errors)
 
     def _refreshed(
-        self, root: LogDirectory, pool: ThreadPoolExecutor, errors: dict[str, Exception]
+        self, root: LogDirectory, errors: dict[str, Exception], pool: ThreadPoolExecutor
     ) -> list[TrialFiles]:
         """Return the trials of a log directory; one that cannot be read stays as it was, and its error is added."""
-        versions = self._versions(root, pool)
-        before = [*self._trials.values(), *self._strays]
-        known = {trial.path: trial for trial in before if trial.filesystem is root.folder.filesystem}
-        refused = {path: version for path, version in versions.items() if isinstance(version, OSError)}
-        readable = [path for path in versions if path in known or path not in refused]
-        trials = {path: known.get(path) or root.trial(path) for path in readable}
+        known = {trial.path: trial for trial in self._trials.values() if trial.filesystem is root.folder.filesystem}
+        found = self._finder.find(root.folder, known.values())
+        wanted = (t for t in found.of(root.folder.experiment) if t.shows_clips or not root.needs_clips)
+        there = {trial.path: trial for trial in wanted}
+        trials = {path: known[path] for path in known.keys() & found.refused.keys()}
+        trials |= {path: known.get(path) or root.trial(path) for path in there}
         view = TuneView(list(trials.values()), self._snapshots)  # looks at Tune's snapshots again, if a trial asks
         for trial in trials.values():
             trial.tune_view = view
-        fresh = [(trials[path], version) for path, version in versions.items() if not isinstance(version, OSError)]
-        errors |= refused | self._read(fresh, pool if not is_local(root.folder.filesystem) else None)
-        sure, strays = _without_strays(trials, root.folder.path)
-        self._strays = [trial for trial in self._strays if trial.path not in versions] + strays
-        return sure
+        for path, each in there.items():
+            trials[path].files = each.files
+        fresh = [(trials[path], each.version) for path, each in there.items()]
+        errors |= found.refused
+        errors |= self._read(fresh, pool if not is_local(root.folder.filesystem) else None)
+        return list(trials.values())
 
     def _read(self, trials: list[tuple[TrialFiles, Version]], pool: ThreadPoolExecutor | None) -> dict[str, Exception]:
         """Read trials that have new versions; return the errors of those that cannot be read, by path.
@@ -414,26 +398,6 @@ class Trials:
         self._first_read.expect(len(trials))
         read = (map if pool is None else pool.map)(lambda item: self._error_of_reading(*item), trials)
         return {trial.path: error for (trial, _), error in zip(trials, read, strict=True) if error is not None}
-
-    def _versions(self, root: LogDirectory, pool: ThreadPoolExecutor) -> dict[str, Version | OSError]:
-        """Return the trial folders of a log directory, each with the version of its index, or why it has none.
-
-        OSError is raised if no trial is found, and the filesystem answers for no folder of a level: it is away.
-        """
-        look = places.TrialFolders(root.folder.filesystem, self._trials.values())
-        level, versions, outage = [root.folder.path], dict[str, Version | OSError](), None
-        for depth in range(_MAX_DEPTH + 1):
-            new = look.versions(level, pool)
-            versions |= new
-            refused = [version for version in new.values() if isinstance(version, OSError)]
-            outage = outage or (refused[0] if len(refused) == len(level) else None)
-            others = [path for path in level if path not in versions or not depth or path in look.bare]
-            level = [path for paths in pool.map(partial(self._inner_folders, root), others) for path in paths]
-            if not level:
-                break
-        if outage is not None and not any(isinstance(version, tuple) for version in versions.values()):
-            raise outage
-        return versions
 
     def _error_of_reading(self, trial: TrialFiles, version: Version) -> Exception | None:
         """Read a trial, with its metrics if the page waits for it; return why that failed."""
@@ -447,14 +411,6 @@ class Trials:
             return error
         return None
 
-    def _inner_folders(self, root: LogDirectory, path: str) -> list[str]:
-        """Return the folders inside a folder that may be a trial or an experiment; none if it cannot be listed."""
-        try:
-            folders = Folder(root.folder.filesystem, path).subfolders(self._listings)
-            return [inner.path for inner in folders if not places.OTHER_FOLDERS.match(inner.name)]
-        except OSError:
-            return []
-
     def _warn(self, errors: dict[str, Exception]) -> None:
         """Name the trials that cannot be read, once."""
         new = sorted(errors.keys() - self._unreadable.keys())
@@ -462,17 +418,6 @@ class Trials:
         if new:
             told = "tune_media: the viewer cannot read %d trial(s) (%s): %s. They are shown as they were read last."
             logger.warning(told, len(new), checks.name_some(new), self._unreadable[new[0]])
-
-
-def _without_strays(trials: Mapping[str, TrialFiles], root: str) -> tuple[list[TrialFiles], list[TrialFiles]]:
-    """Return the trials and the strays (see ``_may_be_stray``) of a log directory, without the parts of others."""
-    bare = {path for path, trial in trials.items() if trial.run is not None}
-    parts = {path for path in bare if any(path.startswith(f"{outer}/videos/") for outer in bare)}
-    parts |= {path for path in bare if posixpath.dirname(path) in bare - {root}}  # as tm.load does
-    kept = [trial for path, trial in trials.items() if path not in parts]
-    has_sure = not all(map(_may_be_stray, kept))
-    strays = [trial for trial in kept if has_sure and _may_be_stray(trial)]
-    return [trial for trial in kept if trial not in strays], strays
 
 
 def _read_metrics(filesystem: pyarrow.fs.FileSystem, trials: Sequence[TrialFiles]) -> None:

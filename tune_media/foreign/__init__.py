@@ -10,4 +10,5 @@ __all__ = [
     "finding",
     "reading",
     "run",
+    "run_files",
 ]

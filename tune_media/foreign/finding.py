@@ -1,44 +1,289 @@
-"""Finds the files of runs: a run's folder, and the folders in it that are its parts."""
+"""Finds runs below a folder: a folder with a tool's mark or with clips is one, a folder that is its part is none.
+
+A mark is a file that tools write into a run's folder. Of two runs inside a folder, each is one, and the folder around
+them is none. Folders of Tune, and of recorders of ours, are only named: who knows them reads them.
+"""
 
 from __future__ import annotations
 
 import contextlib
+import os
 import posixpath
+import re
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, field
+from pathlib import Path
 
+import pyarrow
 import pyarrow.fs
 
+from tune_media.foreign.clip_paths import is_recorders_name
 from tune_media.foreign.run_files import RunFiles
 from tune_media.storage.clip_names import is_clip_name, is_part
-from tune_media.values.sections import TRAIN
+from tune_media.storage.filesystem import is_inside, is_local, local_path
+from tune_media.storage.index_lines import INDEX_PATH
+from tune_media.storage.location import LOCATION_FILE
+from tune_media.storage.trial_folder import PARAMS
+from tune_media.values.checks import first_names
+from tune_media.values.number import counted
 
-_TUNES = ("tuner.pkl", "params.pkl", "result.json", "experiment_state-", ".tune_media")
-_INNER = frozenset((".hydra", "params", "scalars"))  # folders of a run that hold no clips
-_CLIPS = ("", f"videos/{TRAIN}", "videos/play")
-_DEEPEST = 6
+DEEPEST, MOST_FOLDERS = 6, 20_000
+"""How many levels below the given folder a run may lie, parts not counted, and how many folders are looked at."""
+
+_MARK = re.compile(
+    r"(?:.*/)?(?:[^/]*tfevents[^/]*|(?:[^/]+\.)?monitor\.csv|progress\.csv|args\.json|eval_info\.json|evaluations\.npz"
+    r"|scores\.jsonl|metrics\.jsonl|hparams\.yaml|scalars/(?:.*/)?[^/]+\.csv|params/agent\.yaml|\.hydra/[^/]+"
+    r"|files/wandb-metadata\.json|run-[^/]+\.wandb)"
+)
+_MLFLOWS = re.compile(r"(?:metrics|params|tags)/")  # beside the meta.yaml of a run, not of its experiment
+_TABLE = re.compile(r"[^/]+\.(?:csv|jsonl|npz)")
+_INNER = frozenset((".hydra", "metrics", "params", "scalars", "tags"))  # parts of a run that hold no clips
+_EXPERIMENT = re.compile(r"tuner\.pkl|\.tune_media_log|experiment_state-.+\.json")
+_TRIAL = frozenset((LOCATION_FILE, "params.pkl", "result.json"))
+_OURS = frozenset(("evaluations", "gates", "episode_data", "media_recipes"))
+_SKIPPED = re.compile(
+    r"\.(?:git|hg|svn|tune_media.*|cache|local|config|npm|conda|venv|tox|nox|idea|vscode.*|ipynb_checkpoints|.+_cache)"
+    r"|checkpoint_\d+|__pycache__|node_modules|site-packages"
+)
+_MOST_NAMED = 4
 
 
-def files_of(filesystem: pyarrow.fs.FileSystem, folder: str) -> RunFiles:
-    """Return the files of a run's folder and of its parts; none of a folder that Tune writes to. Raises OSError."""
-    infos: dict[str, pyarrow.fs.FileInfo] = {}
-    level = [""]
-    for _ in range(_DEEPEST):
-        inner = []
-        for part in level:
-            for name, info in _listed(filesystem, posixpath.join(folder, part)).items():
-                if not part and name.startswith(_TUNES):
-                    return RunFiles(filesystem, folder, {})
-                path = posixpath.join(part, name)
-                if info.is_file and (part in _CLIPS or not is_clip_name(path)):
-                    infos[path] = info
-                elif info.type == pyarrow.fs.FileType.Directory and (is_part(path) or name in _INNER):
-                    inner.append(path)
-        level = inner
-    return RunFiles(filesystem, folder, infos)
+@dataclass(frozen=True)
+class RunFolder:
+    """A run of another tool; ``name`` is its path below the folder in which it was found, empty if it is that one."""
+
+    name: str
+    files: RunFiles
+    is_sure: bool  # it has a mark, or a known recorder named a clip; else it may be a folder of anything
+
+    @property
+    def path(self) -> str:
+        """Its folder on the filesystem."""
+        return self.files.folder
 
 
-def _listed(filesystem: pyarrow.fs.FileSystem, folder: str) -> dict[str, pyarrow.fs.FileInfo]:
-    named = {}
-    for info in filesystem.get_file_info(pyarrow.fs.FileSelector(folder.rstrip("/"), allow_not_found=True)):
-        with contextlib.suppress(UnicodeDecodeError):  # a name that is no text is no tool's
-            named[str(info.base_name)] = info
-    return named
+@dataclass
+class Found:
+    """The runs below a folder, and the folders that others read.
+
+    Attributes:
+        experiments: Folders that Tune has begun an experiment in.
+        trials: Folders that Tune or a recorder of ours has written a trial to, and known ones.
+        inside: Folders directly in an experiment, which may be trials.
+        refused: Why a folder cannot be listed, by path.
+        is_away: Whether the filesystem answers for no folder of a level.
+        passed_over: What was seen and is not read: a path, and why.
+    """
+
+    runs: list[RunFolder] = field(default_factory=list)
+    experiments: list[str] = field(default_factory=list)
+    trials: list[str] = field(default_factory=list)
+    inside: list[str] = field(default_factory=list)
+    refused: dict[str, OSError] = field(default_factory=dict)
+    is_away: bool = False
+    passed_over: list[tuple[str, str]] = field(default_factory=list)
+
+
+@dataclass
+class _Folder:
+    """A folder that was listed: its files, the folders in it, and where it lies in the run that it may belong to."""
+
+    path: str
+    depth: int = 0  # without parts
+    part: str = ""  # its path in the folder that it is a part of; empty if it is none
+    files: dict[str, pyarrow.fs.FileInfo] = field(default_factory=dict)
+    inner: list[_Folder] = field(default_factory=list)
+    is_ours: bool = False
+
+
+@dataclass
+class _Below:
+    """What is below a folder and belongs to no run yet: files by their path in it; and the runs, and whose they are."""
+
+    own: dict[str, pyarrow.fs.FileInfo] = field(default_factory=dict)  # of the folder and its parts
+    loose: dict[str, pyarrow.fs.FileInfo] = field(default_factory=dict)  # of folders that are neither runs nor parts
+    runs: list[RunFolder] = field(default_factory=list)
+    in_parts: list[RunFolder] = field(default_factory=list)  # those of the runs that lie in a part
+    has_ours: bool = False
+
+
+def find_runs(filesystem: pyarrow.fs.FileSystem, root: str, known: Collection[str] = ()) -> Found:
+    """Return all runs below a folder, which may be one itself; ``known`` trials of ours are not listed again."""
+    search = _Search(filesystem, root, known)
+    search.list_all()
+    search.found.runs = search.below(search.top).runs
+    return search.found
+
+
+class _Search:
+    """Lists folders level by level, several at a time if they are far away, and tells runs from their parts."""
+
+    def __init__(self, filesystem: pyarrow.fs.FileSystem, root: str, known: Collection[str]) -> None:
+        self._filesystem, self._known = filesystem, frozenset(known)
+        self._is_local = is_local(filesystem)
+        self.top = _Folder(root.rstrip("/") or root)
+        self.found = Found()
+        self._links: list[str] = []
+
+    def list_all(self) -> None:
+        """List the folders below the top, as deep and as many as is allowed."""
+        level, left = [self.top], MOST_FOLDERS
+        with contextlib.ExitStack() as stack:
+            workers = None if self._is_local else ThreadPoolExecutor(pyarrow.io_thread_count(), "tune_media-find")
+            pool = stack.enter_context(workers) if workers is not None else None
+            while level and left:
+                if len(level) > left:
+                    self._say(level[left].path, f"more than {MOST_FOLDERS:,} folders are below; pass one of them")
+                    level = level[:left]
+                left -= len(level)
+                self._take_all(level, list((map if pool is None else pool.map)(self._listed, level)))
+                level = [inner for folder in level if not folder.is_ours for inner in folder.inner]
+        if self._links:
+            where = f"{counted(len(self._links), 'link')} to other folders, which {_are(self._links)} not followed"
+            self._say(self._links[0], f"{where}; pass the folder itself")
+
+    def _take_all(self, level: Sequence[_Folder], listed: Sequence[list[pyarrow.fs.FileInfo] | OSError]) -> None:
+        refused = {f.path: infos for f, infos in zip(level, listed, strict=True) if isinstance(infos, OSError)}
+        self.found.refused |= refused
+        self.found.is_away = self.found.is_away or len(refused) == len(level)
+        for folder, infos in zip(level, listed, strict=True):
+            self._take(folder, [] if isinstance(infos, OSError) else infos)
+
+    def _listed(self, folder: _Folder) -> list[pyarrow.fs.FileInfo] | OSError:
+        try:
+            selector = pyarrow.fs.FileSelector(folder.path, allow_not_found=True)
+            return list(self._filesystem.get_file_info(selector))
+        except OSError as error:
+            return error
+
+    def _take(self, folder: _Folder, infos: Iterable[pyarrow.fs.FileInfo]) -> None:
+        """Note the files of a folder, and which folders in it are to be listed."""
+        inner: dict[str, str] = {}
+        for info in infos:
+            with contextlib.suppress(UnicodeDecodeError):  # a name that is no text is no tool's
+                name = str(info.base_name)
+                if info.is_file:
+                    folder.files[name] = info
+                elif info.type == pyarrow.fs.FileType.Directory:
+                    inner[name] = info.path
+        if any(map(_EXPERIMENT.fullmatch, (*folder.files, *inner))):
+            self.found.experiments.append(folder.path)
+            self.found.inside += [path for name, path in sorted(inner.items()) if not _is_skipped(name)]
+            folder.is_ours = True
+        elif not _TRIAL.isdisjoint(folder.files):
+            self._note_trial(folder, inner)
+        elif not _is_media_of_ours(folder):
+            self._add_inner(folder, inner)
+
+    def _note_trial(self, folder: _Folder, inner: Mapping[str, str]) -> None:
+        folder.is_ours = True
+        self.found.trials.append(folder.path)
+        if folder is self.top:  # it may be a trial, and have others inside
+            self.found.inside += sorted(inner.values())
+
+    def _add_inner(self, folder: _Folder, inner: Mapping[str, str]) -> None:
+        for name, path in sorted(inner.items()):
+            part = posixpath.join(folder.part, name)
+            part = part if is_part(part) or name in _INNER or _is_step_of_trackio(path) else ""
+            depth = folder.depth + (not part)
+            if path in self._known:
+                self.found.trials.append(path)
+                folder.inner.append(_Folder(path, is_ours=True))
+            elif not _is_skipped(name) and depth <= DEEPEST and not self._is_link(path):
+                folder.inner.append(_Folder(path, depth, part))
+
+    def _is_link(self, path: str) -> bool:
+        """Return whether a folder is a link, and count it if it leads to somewhere else."""
+        here = local_path(self._filesystem, path) if self._is_local else None
+        if here is None or not Path(here).is_symlink():
+            return False
+        target, top = os.path.realpath(here), os.path.realpath(local_path(self._filesystem, self.top.path) or "/")
+        if not is_inside(target, top) and not is_inside(top, target):
+            self._links.append(path)
+        return True
+
+    def below(self, folder: _Folder) -> _Below:
+        """Return what is below a folder, and is the folder itself, if it is a run."""
+        below = _Below(dict(folder.files), has_ours=folder.is_ours)
+        for inner in () if folder.is_ours else folder.inner:
+            self._join(below, inner, self.below(inner))
+        if INDEX_PATH in below.own:
+            self._note_trial(folder, {posixpath.basename(inner.path): inner.path for inner in folder.inner})
+            return _Below(has_ours=True)
+        return below if folder.part or folder.is_ours else self._decided(folder, below)
+
+    def _join(self, below: _Below, inner: _Folder, found: _Below) -> None:
+        name = posixpath.basename(inner.path)
+        own = {posixpath.join(name, path): info for path, info in found.own.items()}
+        (below.own if inner.part else below.loose).update(own)
+        below.loose.update({posixpath.join(name, path): info for path, info in found.loose.items()})
+        below.runs += found.runs
+        below.in_parts += found.runs if inner.part else []
+        below.has_ours = below.has_ours or found.has_ours
+
+    def _decided(self, folder: _Folder, below: _Below) -> _Below:
+        """Return the folder as the run that it is, or else the runs inside."""
+        is_marked = _is_marked(below.own)
+        clips = [path for path in below.own if is_clip_name(path)]
+        if is_marked:
+            self._take_in(folder, below)
+        if below.runs or below.has_ours:
+            self._pass_over(folder, below, clips)
+            return _Below(runs=below.runs, has_ours=below.has_ours)
+        if not is_marked and not clips:
+            if PARAMS in folder.files:  # a trial that has recorded nothing
+                self.found.trials.append(folder.path)
+            return _Below(has_ours=True) if PARAMS in folder.files else below
+        name = "" if folder is self.top else posixpath.relpath(folder.path, self.top.path)
+        files = RunFiles(self._filesystem, folder.path, below.loose | below.own)
+        return _Below(runs=[RunFolder(name, files, is_marked or any(map(is_recorders_name, clips)))])
+
+    def _take_in(self, folder: _Folder, below: _Below) -> None:
+        """Add to the files of a run those of the only run inside, or of clips by task in a part of it."""
+        for run in list(below.in_parts):
+            if not _is_marked(run.files.infos):
+                below.runs.remove(run)
+                below.own |= _in_folder(run, folder.path)
+        if len(below.runs) == 1 and not below.has_ours:
+            below.own |= _in_folder(below.runs.pop(), folder.path)
+
+    def _pass_over(self, folder: _Folder, below: _Below, clips: Sequence[str]) -> None:
+        """Note the files of a folder that belong to none of the runs inside."""
+        tables = [path for path in below.own if _TABLE.fullmatch(path) or (_MARK.fullmatch(path) and "/" not in path)]
+        files = sorted({*tables, *clips})
+        if files and below.runs:
+            names = first_names(files, _MOST_NAMED)
+            runs = counted(len(below.runs), "run")
+            self._say(posixpath.join(folder.path, files[0]), f"{names} {_are(files)} of none of the {runs} below")
+
+    def _say(self, path: str, why: str) -> None:
+        self.found.passed_over.append((path, why))
+
+
+def _is_media_of_ours(folder: _Folder) -> bool:
+    name = posixpath.basename(folder.path)
+    return any(posixpath.join(name, file) == INDEX_PATH for file in folder.files)
+
+
+def _is_marked(files: Mapping[str, pyarrow.fs.FileInfo]) -> bool:
+    return any(map(_MARK.fullmatch, files)) or ("meta.yaml" in files and any(map(_MLFLOWS.match, files)))
+
+
+def _in_folder(run: RunFolder, folder: str) -> dict[str, pyarrow.fs.FileInfo]:
+    """Return the files of a run by their paths in a folder around it."""
+    inner = posixpath.relpath(run.path, folder)
+    return {posixpath.join(inner, path): info for path, info in run.files.infos.items()}
+
+
+def _is_skipped(name: str) -> bool:
+    return name in _OURS or _SKIPPED.fullmatch(name) is not None
+
+
+def _is_step_of_trackio(path: str) -> bool:
+    """Return whether a folder is that of a step in a run's media: ``media/<project>/<run>/<step>``."""
+    return path.split("/")[-4:-3] == ["media"] and posixpath.basename(path).isdecimal()
+
+
+def _are(items: Sequence[str]) -> str:
+    return "is" if len(items) == 1 else "are"

@@ -23,12 +23,13 @@ class Reader(NamedTuple):
 
     patterns: Sequence[str]
     read: Read
+    is_of_settings: bool = False
 
 
 READERS: Sequence[Reader] = (
-    Reader(configs.PARAMS, configs.read_params),
-    Reader(configs.HYDRA, configs.read_hydra),
-    Reader(configs.SETTINGS, configs.read_settings),
+    Reader(configs.PARAMS, configs.read_params, is_of_settings=True),
+    Reader(configs.HYDRA, configs.read_hydra, is_of_settings=True),
+    Reader(configs.SETTINGS, configs.read_settings, is_of_settings=True),
     Reader(lerobot.FILES, lerobot.read_lerobot),
     Reader(maniskill.FILES, maniskill.read_maniskill),
     Reader(sb3.PATTERNS, sb3.read_episodes),
@@ -40,6 +41,6 @@ READERS: Sequence[Reader] = (
     Reader(mlflow_files.MLFLOW, mlflow_files.read_mlflow),
     Reader(("*.csv", "*.json", "*.jsonl"), read_tables),
     Reader(("*.[mM][pP]4", "*.[wW][eE][bB][mM]", "*.[gG][iI][fF]"), read_paths),
-    Reader(("*",), configs.read_name),
+    Reader(("*",), configs.read_name, is_of_settings=True),
 )
 """In the order in which one is believed more than the next."""

@@ -13,6 +13,8 @@ from tune_media.foreign.run_files import RunFiles
 from tune_media.foreign.told import Told
 from tune_media.values.clip_columns import Columns
 
+_SMALL = 16 * 1024  # bytes of a file that takes about a millisecond
+
 
 def read_run(files: RunFiles, columns: Columns | None = None) -> ForeignRun:
     """Return a run of these files, of which a later reader tells only what no earlier one did.
@@ -30,6 +32,16 @@ def read_run(files: RunFiles, columns: Columns | None = None) -> ForeignRun:
         told,
         bool(lines) and not any(is_recorders_name(line.path) for line in lines),
     )
+
+
+def env_id_of(files: RunFiles) -> str | None:
+    """Return the task of a run without reading all of it: by its folder's name, or small files of hyperparameters."""
+    settings = [reader for reader in READERS if reader.is_of_settings]
+    for reader in reversed(settings):  # the folder's name takes no time
+        paths = [path for path in files.matching(*reader.patterns) if (files.infos[path].size or 0) <= _SMALL]
+        if paths and (env_id := reader.read(files, paths, None).env_id):
+            return env_id
+    return None
 
 
 def _facts_of_clips(told: Sequence[Told]) -> dict[str, dict[str, Any]]:

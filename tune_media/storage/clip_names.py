@@ -15,7 +15,7 @@ _PART = re.compile(
     r"(?:(?:train|test|eval|rl)_)?videos?|videos_step_\d{1,15}|eval|train|test|play|media|files|scope|artifacts"
 )
 _ALL_BELOW = re.compile(r"(?:.*/)?(?:files/media|scope|artifacts|videos_step_\d{1,15})(?:/[^/.][^/]*)+")
-_CLIP = re.compile(rf"(?:(?:{_PART.pattern}|\d{{1,15}})/(?:[^/.][^/]*/)*)?[^/.][^/]*\.(?:mp4|webm|gif)", re.IGNORECASE)
+_CLIP = re.compile(r"(?:[^/.][^/]*/)*[^/.][^/]*\.(?:mp4|webm|gif)", re.IGNORECASE)
 
 
 def section_of(name: str) -> str:
@@ -41,13 +41,11 @@ def is_part(path: str) -> bool:
 
 
 def is_clip_name(path: str) -> bool:
-    """Return whether a path in a folder is one that a clip without an index may have: in it, or below a part of it.
+    """Return whether a path in a run's folder is one that a clip without an index may have.
 
     >>> is_clip_name("rl-video-episode-0.mp4"), is_clip_name("videos/lift_0/a.webm"), is_clip_name("b.gif")
     (True, True, True)
-    >>> is_clip_name("holiday.avi"), is_clip_name("private/rl-video-episode-0.mp4"), is_clip_name(".a.mp4")
-    (False, False, False)
-    >>> is_clip_name("videos/../a.mp4"), is_clip_name("videos/.a/a.mp4"), is_clip_name("../a.mp4")
-    (False, False, False)
+    >>> is_clip_name("holiday.avi"), is_clip_name(".a.mp4"), is_clip_name("videos/../a.mp4"), is_clip_name("/a.mp4")
+    (False, False, False, False)
     """
     return _CLIP.fullmatch(path) is not None

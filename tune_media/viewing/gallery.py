@@ -15,7 +15,8 @@ from typing import Any
 
 import pyarrow as pa
 
-from tune_media.experiment import places
+from tune_media.experiment.experiments import experiment_at
+from tune_media.experiment.places import Folder
 from tune_media.experiment.status import TrialStatus
 from tune_media.experiment.trial_files import Line, TrialFiles
 from tune_media.experiment.trial_folders import LogDirectory, Trials
@@ -71,10 +72,10 @@ class Gallery:
     @classmethod
     def of(cls, path: str, only: Collection[str] = (), *, errors: bool = True) -> Gallery:
         """Read an experiment; with ``errors``, its page says why trials failed, see ``published``."""
-        return cls.in_folder(places.find_folders(path)[0], only, errors=errors)
+        return cls.in_folder(experiment_at(path), only, errors=errors)
 
     @classmethod
-    def in_folder(cls, folder: places.Folder, only: Collection[str] = (), *, errors: bool = True) -> Gallery:
+    def in_folder(cls, folder: Folder, only: Collection[str] = (), *, errors: bool = True) -> Gallery:
         """Read the experiment of a folder, as ``of`` does."""
         folder_trials = Trials([LogDirectory(folder)])
         trials = folder_trials.all()

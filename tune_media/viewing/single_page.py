@@ -8,7 +8,7 @@ import re
 from collections.abc import Collection
 from urllib.parse import quote
 
-from tune_media.experiment import places
+from tune_media.experiment.places import Folder
 from tune_media.values import strict_json
 from tune_media.viewing.front_end import SHOWN, STATIC, page
 from tune_media.viewing.gallery import Gallery
@@ -23,7 +23,7 @@ _POLICY = (
 )
 
 
-def gallery_of(experiment: places.Folder, seeds: Collection[int]) -> Gallery:
+def gallery_of(experiment: Folder, seeds: Collection[int]) -> Gallery:
     """Return an experiment's clips of episodes with these seeds."""
     gallery = Gallery.in_folder(experiment)
     for trial in gallery.trials:

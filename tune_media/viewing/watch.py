@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 from werkzeug.serving import BaseWSGIServer, WSGIRequestHandler, make_server
 from werkzeug.wrappers import Response
 
-from tune_media.experiment import places
+from tune_media.experiment.experiments import experiment_at, experiments_at
 from tune_media.experiment.trial_folders import LogDirectory, Trials, load_trials
 from tune_media.values.problems import message_of, remedy
 from tune_media.values.threads import start_thread
@@ -47,9 +47,12 @@ def make_watch_server(
     A click plays a tape if the page has the ``token``; None: none does. Port 0 is a free one. With ``wait``, the folder
     may come later; until then, the page has no trials. For ``path`` and ``columns`` see ``tune_media.load``.
     """
-    folder = places.folder_at(path) if wait else places.find_folders(path)[0]
-    if not wait and not places.holds_experiment(folder):
-        raise ValueError(f"{places.no_experiment(folder)} If its sweep starts later, pass --wait.")
+    try:
+        folder, there = experiments_at(path, wait=wait)
+    except ValueError as error:
+        raise ValueError(message_of(error) + " If its sweep starts later, pass --wait.") from error
+    if len(there) > 1:
+        folder = experiment_at(path)
     if columns and not wait:
         try:
             load_trials(path, None, columns)
