@@ -113,6 +113,16 @@ def test_the_same_numbers_over_seconds_or_iterations_are_left_out(writer, tmp_pa
     assert curves_in(tmp_path).keys() == {"episode_return_mean", "episode_lengths/step", "time/fps"}
 
 
+def test_numbers_that_rl_games_logs_over_epochs_are_shown_over_frames(writer, tmp_path):
+    for epoch in range(1, 5):
+        writer.add_scalar("rewards/step", epoch, 1000 * epoch)
+        writer.add_scalar("info/epochs", epoch, 1000 * epoch)
+        writer.add_scalar("Episode/Episode_Reward/alive", 0.5, epoch)
+    writer.close()
+    curve = curves_in(tmp_path)["Episode/Episode_Reward/alive"]
+    assert (curve.steps, curve.unit) == ([1000, 2000, 3000, 4000], "env steps")
+
+
 def test_several_files_of_a_run_are_one_curve_without_what_was_logged_again(tmp_path):
     """A run that was killed at step 5, and goes on from its checkpoint of step 3."""
     for start, steps in ((1, range(6)), (2, range(3, 8))):

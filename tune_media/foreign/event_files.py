@@ -8,6 +8,7 @@ import io
 import re
 import struct
 from array import array
+from collections import defaultdict
 from collections.abc import Iterator, Sequence
 from typing import Any
 
@@ -33,6 +34,7 @@ _TABLE, _SESSION = "hyperparameters/text_summary", "_hparams_/session_start_info
 _ROW = re.compile(r"^\|([^|]+)\|(.*)\|\s*$", re.MULTILINE)
 _HEADS = 2  # rows of a table: the names of its columns, and a line
 _FIRST_BYTES, _MOST_FIRST = 2**18, 4  # of a file, and files, in which hyperparameters are looked for
+_EPOCHS, _OVER_EPOCHS = "info/epochs", "Episode/"  # tags of rl_games
 _SCALARS = ("", "scalars")  # the plugins of tensors that are scalars
 
 
@@ -65,9 +67,20 @@ def _joined(files: RunFiles, paths: Sequence[str]) -> dict[tuple[str, str], Seri
             continue
         for tag, series in tags.items():
             found.setdefault((part, tag), []).append(series)
-    return {
-        key: _without_repeats(Series(*map(np.concatenate, zip(*parts, strict=True)))) for key, parts in found.items()
-    }
+    return _over_frames(
+        {key: _without_repeats(Series(*map(np.concatenate, zip(*parts, strict=True)))) for key, parts in found.items()}
+    )
+
+
+def _over_frames(found: dict[tuple[str, str], Series]) -> dict[tuple[str, str], Series]:
+    """Return numbers with one unit of steps: rl_games logs ``Episode/...`` over epochs, and these over frames."""
+    for (part, tag), series in found.items():
+        epochs = found.get((part, _EPOCHS))
+        if epochs is not None and tag.startswith(_OVER_EPOCHS):
+            frames = np.interp(series.steps, epochs.values, epochs.steps, np.nan, np.nan)
+            kept = np.isfinite(frames)
+            found[part, tag] = Series(frames[kept], series.values[kept], series.times[kept])
+    return found
 
 
 def _without_repeats(series: Series) -> Series:
@@ -84,7 +97,7 @@ def _without_repeats(series: Series) -> Series:
 
 def _read(files: RunFiles, path: str) -> dict[str, Series]:
     """Return the scalars of a file by tag. Raises OSError."""
-    found: dict[str, tuple[array[float], array[float], array[float]]] = {}
+    found: defaultdict[str, array[float]] = defaultdict(lambda: array("d"))
     broken = 0
     with open_file(files.filesystem, files.full(path)) as file:
         for event in _events(io.BufferedReader(file, 2**20)):
@@ -92,12 +105,10 @@ def _read(files: RunFiles, path: str) -> dict[str, Series]:
             for value in () if event is None else event.summary.value:
                 number = value.simple_value if value.HasField("simple_value") else _number(value)
                 if number is not None:
-                    columns = found.setdefault(value.tag, (array("d"), array("d"), array("d")))
-                    for column, cell in zip(columns, (event.step, number, event.wall_time), strict=True):
-                        column.append(cell)
+                    found[value.tag].extend((event.step, number, event.wall_time))
     if broken:
         warn_passed_over(files.full(path), f"{counted(broken, 'event')} that cannot be read")
-    return {tag: Series(*(np.array(column) for column in columns)) for tag, columns in found.items()}
+    return {tag: Series(*np.array(rows).reshape(-1, 3).T) for tag, rows in found.items()}
 
 
 def _hyperparameters(files: RunFiles, path: str) -> dict[str, Any]:

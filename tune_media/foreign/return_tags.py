@@ -68,7 +68,7 @@ STEP_COLUMNS = {
     **dict.fromkeys(("episode", "episodes"), EPISODES),
 }
 """The columns of steps in tables of scalars, and their units: the first that a table has is taken."""
-_OTHER_AXES = (("/time", ""), ("/time", "/step"), ("/iter", "/step"), ("/time", "/frame"), ("/iter", "/frame"))
+_OTHER_AXES = (("/time", ""), *((other, own) for other in ("/time", "/iter") for own in ("/step", "/frame", "/mean")))
 """Ends of tags that have the numbers of the second one once more, over seconds or iterations: rsl_rl, rl_games."""
 
 
