@@ -135,9 +135,9 @@ def test_lerobot(tmp_path):
             "cheetah/run",
         ),
         (
-            "texts/hparams0.txt",  # TorchRL's CSVLogger
-            "env_name: Ant-v5\nlr: 1e-4\nseed: 3\nnet: {'hidden': 8}",
-            {"env_name": "Ant-v5", "lr": 1e-4, "seed": 3, "net": "{'hidden': 8}"},
+            "config.json",  # Spinning Up
+            {"env_name": "Ant-v5", "logger": {"<spinup.EpochLogger object at 0x7f01>": {"first_row": True}}, "seed": 0},
+            {"env_name": "Ant-v5", "seed": 0},
             "Ant-v5",
         ),
         (

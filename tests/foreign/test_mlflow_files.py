@@ -25,7 +25,7 @@ def run_folder(tmp_path_factory):
 @pytest.mark.slow
 def test_a_run_has_its_params_and_its_metrics(run_folder):
     run = run_in(run_folder)
-    assert run.config == {"env_id": "CartPole-v1", "seed": 1, "agent/lr": 1e-4, "layers": "[64, 64]"}
+    assert run.config == {"env_id": "CartPole-v1", "seed": 1, "agent/lr": 1e-4, "layers": [64, 64]}
     assert run.env_id == "CartPole-v1"
     assert run.not_understood == []
     curves = curves_in(run_folder)

@@ -3,6 +3,7 @@
 import collections
 import sys
 
+import numpy as np
 import pytest
 import yaml
 
@@ -38,13 +39,15 @@ def test_what_pyyaml_dumps_of_python_objects_is_read():
         "layers": (64, 64),
         "bytes": b"abc",
         "set": {"x"},
+        **{"number": np.float64(0.1), "truth": np.bool_(True), "half": np.float32(0.5), "count": np.int64(-3)},
     }
     assert parse_yaml(yaml.dump(values).encode()) == {
         "ordered": {"a": 1, "b": [2, 3]},
         "one": {"a": 1},
         "layers": [64, 64],
-        "bytes": "<3 bytes>",
+        "bytes": "616263",
         "set": {"x": None},
+        **{"number": 0.1, "truth": True, "half": 0.5, "count": -3},
     }
 
 

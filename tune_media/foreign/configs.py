@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from tune_media.foreign.run_files import RunFiles
-from tune_media.foreign.settings import env_id_of, value_of_text, without_own
+from tune_media.foreign.settings import env_id_of, without_own
 from tune_media.foreign.told import Told
 from tune_media.foreign.yaml_text import MOST_BYTES, parse_yaml
 from tune_media.values.clip_columns import Columns
@@ -19,7 +19,7 @@ PARAMS = ("params/agent.yaml", "params/env.yaml")
 HYDRA = (".hydra/config.yaml", ".hydra/hydra.yaml")
 SETTINGS = (
     *("config.yml", "args.yml", "train_config.json", "config.yaml", "args.yaml", "args.json", "config.json"),
-    *("hparams.yaml", "hyperparams.yaml", "hyperparameters.yaml", "cfg.yaml", "variant.json", "hparams0.txt"),
+    *("hparams.yaml", "hyperparams.yaml", "hyperparameters.yaml", "cfg.yaml", "variant.json"),
 )
 """The first are believed more."""
 _OF_WANDB = {"value", "desc"}
@@ -54,9 +54,6 @@ class SettingsFiles:
             if len(content) > MOST_BYTES:
                 raise ValueError(f"it has {len(content) / 1e6:.1f} MB, which is too much for hyperparameters")
             value = parse_json(content)
-        elif path.endswith(".txt"):  # of TorchRL
-            lines = (line.partition(": ") for line in content.decode().splitlines())
-            value = {name: value_of_text(text) for name, colon, text in lines if colon}
         else:
             value = parse_yaml(content)
         if value is not None and not isinstance(value, Mapping):
@@ -93,11 +90,12 @@ def read_hydra(files: RunFiles, paths: Sequence[str], columns: Columns | None) -
 def read_settings(files: RunFiles, paths: Sequence[str], columns: Columns | None) -> Told:
     """Read the files of hyperparameters that many tools write, of two with one name those of the first.
 
-    Only the outermost are the run's, of several with one name the last: LeRobot's checkpoints have one each.
+    Only the outermost are the run's, of several with one name the last: LeRobot's checkpoints have one each. Beside
+    others, ``config.json`` is that of the policy.
     """
     depth = min(path.count("/") for path in paths)
     last = {posixpath.basename(path): path for path in paths if path.count("/") == depth}
-    names = [name for name in SETTINGS if name in last and not (name == "config.json" and "train_config.json" in last)]
+    names = [name for name in SETTINGS if name in last and (name != "config.json" or len(last) == 1)]
     settings = SettingsFiles(files, [last[name] for name in names])
     config: dict[str, Any] = {}
     for name in names:

@@ -11,7 +11,7 @@ import numpy as np
 from tune_media.foreign.curve_cache import Series, cached
 from tune_media.foreign.return_tags import curves_of
 from tune_media.foreign.run_files import RunFiles
-from tune_media.foreign.settings import env_id_of, value_of_text, without_own
+from tune_media.foreign.settings import env_id_of, literal, without_own
 from tune_media.foreign.told import Curve, Told
 from tune_media.storage.passed_over import warn_passed_over
 from tune_media.values.clip_columns import Columns
@@ -30,7 +30,7 @@ def read_mlflow(files: RunFiles, paths: Sequence[str], columns: Columns | None) 
     not_understood = []
     for path in (path for path in paths if path.startswith(_PARAMS)):
         try:
-            config[path.removeprefix(_PARAMS)] = value_of_text(files.read(path).decode())
+            config[path.removeprefix(_PARAMS)] = literal(files.read(path).decode())
         except (OSError, ValueError) as error:
             not_understood.append(f"{path} was passed over: {redacted(str(error))}.")
     metrics = [path for path in paths if path.startswith(_METRICS)]

@@ -16,28 +16,15 @@ _OUTER = ("env", "environment", "task")
 _NO_ENV = frozenset({"", "none", "null", "???", "rlgpu"})  # rl_games calls the env of any task in Isaac Lab rlgpu
 
 _OWN = re.compile(
+    r"(?:.*[/.])?"
     r"(?:(?:logs?|logger|out|output|save|work|run|results?|video|tensorboard)_?(?:dir|directory|path|folder|root)"
-    r"|(?:wandb_)?run_?(?:id|name)|wandb_id|tensorboard_log|uuid|timestamp|start_time)",
-    re.IGNORECASE,
+    r"|(?:wandb_)?run_?(?:id|name)|wandb_id|tensorboard_log|uuid|timestamp|start_time"
+    r"|<.*>)",  # an object, such as Spinning Up's logger and its file
+    re.IGNORECASE | re.DOTALL,
 )
-_TIME = re.compile(r"(?:\d[-_:.T]?){6}")
+_UNIQUE = re.compile(r"(?:\d[-_:.T]?){6}|(?<![^\W_])[0-9a-f]{8}(?![^\W_])")  # a time, or W&B's kind of id
 _REFERENCE = re.compile(r"\$\{\s*(\w[\w.]*)\s*\}")
-_INTEGER = re.compile(r"[-+]?(?:0|[1-9]\d{0,300})")
-_FRACTION = re.compile(r"[-+]?(?:\d+\.\d*|\.\d+|\d+(?=[eE]))(?:[eE][-+]?\d+)?")
-_WORDS = {"true": True, "false": False, "none": None, "null": None}
 _MOST_REFERENCES = 10  # that lead to each other
-
-
-def value_of_text(text: str) -> Any:
-    """Return the number, truth or None that a text stands for, else the text.
-
-    >>> [value_of_text(text) for text in ("1e-4", "64", "True", "None", "007", "tanh")]
-    [0.0001, 64, True, None, '007', 'tanh']
-    """
-    text = text.strip()
-    if _INTEGER.fullmatch(text):
-        return int(text)
-    return float(text) if _FRACTION.fullmatch(text) else _WORDS.get(text.lower(), text)
 
 
 def settings_of_command(arguments: Sequence[str]) -> dict[str, Any]:
@@ -51,9 +38,9 @@ def settings_of_command(arguments: Sequence[str]) -> dict[str, Any]:
     for word in arguments:
         if word.startswith("--"):
             name, _, value = word[2:].partition("=")
-            found[name.replace("-", "_")] = values = [value_of_text(value)] if value else []
+            found[name.replace("-", "_")] = values = [literal(value)] if value else []
         else:
-            values.append(value_of_text(word))
+            values.append(literal(word))
     return {name: True if not own else own[0] if len(own) == 1 else own for name, own in found.items()}
 
 
@@ -104,7 +91,7 @@ def without_own(config: Mapping[str, Any], folder: str) -> dict[str, Any]:
         return {
             name: kept(value) if isinstance(value, Mapping) else value
             for name, value in settings.items()
-            if value is None or not (_OWN.fullmatch(re.split("[/.]", name)[-1]) or _names_folder(value, ends))
+            if value is None or not (_OWN.fullmatch(name) or _names_folder(value, ends))
         }
 
     return kept(config)
@@ -115,16 +102,26 @@ def _names_folder(value: Any, ends: Sequence[str]) -> bool:
     if not isinstance(value, str) or not ends or ends[-1] not in value:
         return False
     path = f"/{value.strip('/')}/"
-    return f"/{'/'.join(ends)}/" in path or (bool(_TIME.search(ends[-1])) and f"/{ends[-1]}/" in path)
+    return f"/{'/'.join(ends)}/" in path or (bool(_UNIQUE.search(ends[-1])) and f"/{ends[-1]}/" in path)
 
 
 def literal(text: str) -> Any:
-    """Return a value of which a file has Python's text; any other text as it is.
+    """Return the plain value of which a file has Python's text; any other text as it is.
 
-    >>> literal("2.5e-4"), literal("None"), literal("[64, 64]"), literal("Ant-v5")
-    (0.00025, None, [64, 64], 'Ant-v5')
+    >>> literal("2.5e-4"), literal("None"), literal("(64, 64)"), literal("Ant-v5"), literal("007")
+    (0.00025, None, [64, 64], 'Ant-v5', '007')
     """
     try:
-        return ast.literal_eval(text)
-    except (ValueError, SyntaxError, MemoryError, RecursionError):
+        return _plain(ast.literal_eval(text))
+    except (TypeError, ValueError, SyntaxError, MemoryError, RecursionError):
         return text
+
+
+def _plain(value: Any) -> Any:
+    if isinstance(value, dict):
+        return {str(name): _plain(inner) for name, inner in value.items()}
+    if isinstance(value, (list, tuple, set)):
+        return list(map(_plain, value))
+    if value is None or isinstance(value, (bool, int, float, str)):
+        return value
+    raise TypeError("JSON has no such value")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import datetime
 import functools
 import math
@@ -10,6 +11,8 @@ from collections.abc import Iterator
 from types import ModuleType
 from typing import Any
 
+import numpy as np
+
 from tune_media.values.installing import pip_install
 
 MOST_BYTES = 2_000_000
@@ -17,6 +20,7 @@ _MOST_VALUES = 200_000  # with each alias counted as often as it is used
 _DEEPEST = 100
 _NUMBER = re.compile(r"[-+]?(?:\d[\d_]*\.?[\d_]*|\.[\d_]+)[eE][-+]?\d+")
 _OCTAL = re.compile(r"[-+]?0\d+$")
+_NUMPY = re.compile(r"[biuf][1248]")
 _STANDARD = "tag:yaml.org,2002:"
 _NAMES = (f"{_STANDARD}python/name:", f"{_STANDARD}python/module:")
 
@@ -75,6 +79,8 @@ class _Reading:
             return self._scalar(node)
         items = [self.value(item, depth + 1) for item in node.value]
         kind = node.tag.removeprefix(_STANDARD)
+        if kind.endswith(".multiarray.scalar"):
+            return _numpy_scalar(items)
         if kind == "python/object/apply:collections.OrderedDict" and len(items) == 1 and isinstance(items[0], list):
             return _as_dict(items[0])
         return _as_dict(items) if kind in ("omap", "pairs") else items
@@ -103,8 +109,17 @@ class _Reading:
         except (ValueError, LookupError, TypeError, OverflowError, self._yaml.YAMLError):
             return text
         if isinstance(value, bytes):
-            return f"<{len(value)} bytes>"
+            return value.hex()
         return text if isinstance(value, datetime.date) or _is_doubtful(value, text) else value
+
+
+def _numpy_scalar(items: list[Any]) -> Any:
+    """Return the number of NumPy that these arguments make, if it is a plain one."""
+    with contextlib.suppress(TypeError, ValueError, LookupError):
+        kind, order, content = items[0]["args"][0], items[0]["state"][1], bytes.fromhex(items[1])
+        if _NUMPY.fullmatch(kind) and order in "<|" and len(content) == int(kind[1]):
+            return np.frombuffer(content, f"<{kind}")[0].item()
+    return items
 
 
 def _is_doubtful(value: Any, text: str) -> bool:
