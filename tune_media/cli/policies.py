@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import math
 import os
 import sys
 from collections.abc import Iterator, Mapping
@@ -22,7 +23,7 @@ from tune_media.cli.command import (
     plain_text,
     shell_word,
 )
-from tune_media.cli.shared_options import file_to_write, options, trials_option
+from tune_media.cli.shared_options import file_to_write, names_columns, options, trials_option
 from tune_media.values.number import counted
 from tune_media.values.problems import remedy
 
@@ -177,13 +178,17 @@ def _sides(base: str | None, candidate: str | None) -> tuple[str, str]:
 )
 @click.option("--plan", is_flag=True, help="Only say how many seeds it would take, and how long; plays BASE alone.")
 @click.option("--junit", metavar="FILE", help="Write the verdict as JUnit's XML, too.")
-def gate(base: str | None, candidate: str | None, junit: str | None, **options: Any) -> Outcome:
+@click.option("--markdown", is_flag=True, help="The verdict as a table for a pull request.")
+@names_columns
+def gate(base: str | None, candidate: str | None, junit: str | None, markdown: bool, **options: Any) -> Outcome:
     """Play BASE and CANDIDATE on the same seeds until it is sure whether CANDIDATE is worse by more than the margin.
 
     Or play one policy until it is sure whether its mean is at least a floor: POLICY --at-least 450.
 
     Each is the folder of a checkpoint, an experiment (its winner), EXPERIMENT:TRIAL, or an evaluation that is
-    there, EXPERIMENT/evaluations/NAME. Checkpoints are executable: compare only those of people whom you trust.
+    there, EXPERIMENT/evaluations/NAME. Or both are files of results (CSV, JSON lines, JSON), or FILE:POLICY: nothing is
+    played, and all starts that both have are judged. Checkpoints are executable: compare only those of people whom you
+    trust.
 
     \b
     Exit codes:
@@ -199,6 +204,7 @@ def gate(base: str | None, candidate: str | None, junit: str | None, **options: 
       tune-media gate runs/main:PPO_0 mine/checkpoint_000009 --margin 10
       tune-media gate a.zip b.zip --policy my_code:load --env my_code:make_env
       tune-media gate runs/mine --metric success --at-least 0.9
+      tune-media gate --markdown act/eval_info.json diffusion/eval_info.json
     """
     if base is None:
         raise click.UsageError("Missing arguments BASE and CANDIDATE, or one policy and --at-least.")
@@ -211,6 +217,10 @@ def gate(base: str | None, candidate: str | None, junit: str | None, **options: 
     facts, page = _decided(base, candidate, target, options)
     if options["plan"]:
         return Outcome({**facts, "page": page}, _plan(facts), facts["exit_code"])
+    if markdown:
+        return Outcome({**facts, "page": page}, _markdown(facts), facts["exit_code"])
+    if facts["path"] is None:  # nothing was played
+        return Outcome({**facts, "page": page}, _verdicts(facts), facts["exit_code"])
     folder = shell_word(facts["path"], options["output"])
     clips = "See the clips" if candidate is None else "See both side by side"
     lines = [*_verdicts(facts), f"\n{clips}:\n\n    tune-media watch --open {folder}\n"]
@@ -266,6 +276,33 @@ def _verdicts(facts: Mapping[str, Any]) -> Iterator[str]:
         for note in verdict["notes"]:
             yield f"  Note: {note}."
     yield from facts["problems"]
+
+
+def _markdown(facts: Mapping[str, Any]) -> Iterator[str]:
+    """Yield a gate as Markdown: the verdicts as a table, then the sentence and the notes of each."""
+    from tune_media.viewing.list_formats import in_markdown, markdown_table
+    from tune_media.viewing.wording import with_interval
+
+    head = ["condition", "verdict", "base", "candidate", "difference", "margin", "seeds"]
+    lines = [
+        [
+            " ".join(filter(None, [one["condition"], "" if floor is None else f"at least {floor:g}"])),
+            one["verdict"].upper(),
+            with_interval(one["base"], math.nan, math.nan),
+            with_interval(one["candidate"], math.nan, math.nan),
+            with_interval(one["difference"], one["low"], one["high"]),
+            with_interval(one["margin"], math.nan, math.nan),
+            str(one["seeds"]),
+        ]
+        for one in facts["conditions"]
+        for floor in [one["at_least"]]
+    ]
+    sides = in_markdown(" against ".join(filter(None, [facts["candidate"], facts["base"]])))
+    yield f"**{facts['verdict'].upper()}**: {facts['metric']} of {sides}\n"
+    yield markdown_table([head, *lines] if any(line[0] for line in lines) else [line[1:] for line in [head, *lines]])
+    for verdict in facts["conditions"]:
+        yield f"\n{in_markdown(verdict['sentence'])}"
+        yield from (f"- {in_markdown(note)}" for note in verdict["notes"])
 
 
 @click.command(cls=UsersCommand, short_help="Let another policy go on with an episode.")

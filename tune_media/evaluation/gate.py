@@ -21,6 +21,7 @@ from tune_media.evaluation.decisive import differs_at
 from tune_media.evaluation.earlier import lowest_before, scores_before
 from tune_media.evaluation.evaluate import function_named, refused_exits
 from tune_media.evaluation.evaluation_part import EvaluationPart
+from tune_media.evaluation.file_gate import FilePairs, compared, file_sides, refuse_playing
 from tune_media.evaluation.gate_folder import PAGE, VERSION, GateFolder
 from tune_media.evaluation.gate_request import GateRequest, default_seeds
 from tune_media.evaluation.jobs import check_ray_for
@@ -283,6 +284,7 @@ def gate(
     plan: bool = False,
     clips: int = _CLIPS,
     video: VideoOptions | None = None,
+    columns: Mapping[str, str] | None = None,
     filesystem: pyarrow.fs.FileSystem | None = None,
     progress: GateProgress | None = None,
 ) -> Gate:
@@ -299,7 +301,8 @@ def gate(
 
     Args:
         base: The folder or URI of a checkpoint; an experiment, for its winner; ``EXPERIMENT:TRIAL``; or an
-            evaluation that is there, ``EXPERIMENT/evaluations/NAME``, also with ``:TRIAL``.
+            evaluation that is there, ``EXPERIMENT/evaluations/NAME``, also with ``:TRIAL``. Or a file of results, also
+            with ``:POLICY``: of two such files nothing is played, and all the starts that both have are looked at once.
         candidate: The same. None: ``base`` is the candidate, and ``at_least`` is asked alone.
         metric: ``"return"``, ``"success"``, ``"length"``, or the name of a custom metric of the episodes.
         mode: ``"max"`` or ``"min"``: whether a larger or a smaller metric is better.
@@ -328,6 +331,7 @@ def gate(
             kept: how many seeds would a gate take, and how long? Its ``plan`` says so; the verdict is ``undecided``.
         clips: The number of seeds, those on which both differ most, of which clips of both are made.
         video: Size, speed, quality and overlays of the clips.
+        columns: Of files of results, see ``tune_media.load``.
         filesystem: A pyarrow filesystem that both are on.
         progress: Called while it plays.
 
@@ -349,6 +353,13 @@ def gate(
     policies = [base] if candidate is None else [base, candidate]
     checks.an_instance("a tune_media.evaluation.gate.GateProgress", GateProgress).check("gate(progress=...)", progress)
     questions = _questions(policies, at_least)
+    names = ["", *map(str, policies)][-2:]
+    if of_files := file_sides(policies, filesystem, columns):
+        playing = {"env": env, "env_config": env_config, "policy": policy, "output": output, "video": video, **flags}
+        playing |= {"explore": explore, "connectors": connectors, "success": success, "success_when": success_when}
+        refuse_playing({**playing, "workers": workers, "checkpoint": checkpoint != "last", "allow_same": False})
+        level = 1 - (1 - LEVEL) / questions
+        return _of_files(names, compared(of_files, measure, seeds, level, allow_same=allow_same), measure, level)
     if plan:
         _check_plan(output, anew=anew)
     check_ray_for(policy, workers)
@@ -372,7 +383,6 @@ def gate(
         load = function_named("gate", "policy", policy)
         loaders = [None if side.is_rllib or load is None else PolicyLoader(load, stochastic) for side in sides]
         request = replace(request, make=function_named("gate", "env", env), loaders=loaders, video=video)
-        names = ["", *map(str, policies)][-2:]
         level = 1 - (1 - LEVEL) / (len(how.conditions) * questions)
         if plan:
             before = scores_before(request, facts, measure, folder.place)
@@ -387,6 +397,11 @@ def gate(
             problems += renderer.problems
         judged = Gate(names[0], names[1], metric, folder.place.path, player.verdicts, problems)
         return _with_page(judged, folder)
+
+
+def _of_files(names: Sequence[str], pairs: FilePairs, measure: Measure, level: float) -> Gate:
+    verdicts = [_verdict("", pairs, measure, level, of_floor) for of_floor in pairs.standings]
+    return Gate(names[0], names[1], measure.metric, "", verdicts)
 
 
 def _with_page(judged: Gate, folder: GateFolder) -> Gate:
@@ -538,7 +553,7 @@ def _tell(progress: GateProgress, pairs: Pairs, measure: Measure, level: float, 
     return True
 
 
-def _verdict(condition: str, pairs: Pairs, measure: Measure, level: float, of_floor: bool) -> GateVerdict:
+def _verdict(condition: str, pairs: Pairs | FilePairs, measure: Measure, level: float, of_floor: bool) -> GateVerdict:
     """Return the verdict against the base or the floor under a condition."""
     standing = pairs.standings[of_floor]
     scores = dict(itertools.islice(pairs.scores.items(), standing.seeds))
@@ -573,7 +588,7 @@ def _verdict(condition: str, pairs: Pairs, measure: Measure, level: float, of_fl
     )
 
 
-def _for_equal(pairs: Pairs, measure: Measure, level: float, of_floor: bool) -> Seeds | None:
+def _for_equal(pairs: Pairs | FilePairs, measure: Measure, level: float, of_floor: bool) -> Seeds | None:
     """Return how many seeds equal policies would need, if it is undecided, and more seeds bring other episodes."""
     standing = pairs.standings[of_floor]
     is_known = standing.verdict == UNDECIDED and pairs.error is None and standing.seeds >= FORECAST

@@ -10,6 +10,7 @@ __all__ = [
     "named",
     "params",
     "places",
+    "policy_files",
     "results",
     "state",
     "status",

@@ -77,12 +77,13 @@ class LoopEpisodes:
 
     def _results_of(self, section: str) -> Iterator[dict[str, Any]]:
         episodes = self._in_section(section)
-        count, parts = len(episodes), min(len(episodes), _MAX_RESULTS)
+        count, parts = len(episodes), 1 if self._is_of_one_step(section) else min(len(episodes), _MAX_RESULTS)
         for end in sorted(count - count * skipped // parts for skipped in range(parts)):
             window = self._window(section, episodes, end)
             custom = summarized(dict(row or ()) for row in window["metrics"].to_pylist())
             custom |= success_rate(window["success"].to_pylist())
-            means = {RETURN_NAMES[0]: _mean(window, "episode_return"), LENGTH_NAME: _mean(window, "episode_length")}
+            told = {RETURN_NAMES[0]: "episode_return", LENGTH_NAME: "episode_length"}
+            means = {n: _mean(window, column) for n, column in told.items() if window[column].null_count < len(window)}
             result = {**means, "custom_metrics": custom}
             step = {"timesteps_total": window["env_steps"][-1].as_py()}
             yield {**step, **result} if section == TRAIN else {**step, section: result}
@@ -95,7 +96,13 @@ class LoopEpisodes:
     def _in_section(self, section: str) -> pa.Table:
         return self.table.filter(pc.equal(self.table["section"], section))
 
+    def _is_of_one_step(self, section: str) -> bool:
+        """Whether the episodes of a section are of one evaluation, and none of a training: the means are over all."""
+        return section != TRAIN and pc.count_distinct(self._in_section(section)["env_steps"], mode="all").as_py() == 1
+
     def _window(self, section: str, episodes: pa.Table, end: int) -> pa.Table:
+        if self._is_of_one_step(section):
+            return episodes[:end]
         window = episodes[max(0, end - WINDOW) : end]
         if section == TRAIN or TRAIN not in self._sections:  # without training, steps are the evaluation's own
             return window

@@ -73,19 +73,26 @@ def names_of(config: Mapping[str, Any]) -> tuple[str, str]:
     return (config.name, config.of_runs) if isinstance(config, OnlyNamed) else ("", "")
 
 
+def name_without_seed(name: str) -> str:
+    """Return the name of a run without the part that names its seed.
+
+    >>> [name_without_seed(name) for name in ("ppo_seed3", "run-seed=1", "seed_2/ppo", "ppo/seed_2", "seed1", "PPO_1")]
+    ['ppo', 'run', 'ppo', 'ppo', 'seed', 'PPO_1']
+    """
+    return _SEED_PART.sub("", name).strip("-_.,/ ") or "seed"
+
+
 def name_of_runs(name: str) -> str:
     """Return the name of a run without its seed, or else without its last number, if that seems to count runs.
 
-    >>> [name_of_runs(name) for name in ("PPO_1", "run12", "ppo_seed3", "run-seed=1", "seed_2/ppo", "ppo/seed_2/")]
-    ['PPO', 'run', 'ppo', 'run', 'ppo', 'ppo']
-    >>> [name_of_runs(name) for name in ("lr_0.1", "lr=1e-3", "layers=2", "Ant-v4", "2024-05-01_12-00-37", "7")]
-    ['lr_0.1', 'lr=1e-3', 'layers=2', 'Ant-v4', '2024-05-01_12-00-37', '7']
+    >>> [name_of_runs(name) for name in ("PPO_1", "run12", "ppo_seed3", "7")]
+    ['PPO', 'run', 'ppo', '7']
+    >>> [name_of_runs(name) for name in ("lr_0.1", "lr=1e-3", "layers=2", "Ant-v4", "2024-05-01_12-00-37")]
+    ['lr_0.1', 'lr=1e-3', 'layers=2', 'Ant-v4', '2024-05-01_12-00-37']
     """
-    name = name.strip("/")
-    without_seed = _SEED_PART.sub("", name).strip("-_.,/ ")
-    if without_seed != name:
-        return without_seed or "seed"
     number = _LAST_NUMBER.search(name)
+    if _SEED_PART.search(name):
+        return name_without_seed(name)
     if number is None or number.start() == 0 or _BEFORE_OTHERS.search(name[: number.start(1)]):
         return name
     return name[: number.start()]

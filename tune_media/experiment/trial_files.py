@@ -184,6 +184,10 @@ class TrialFiles:
         self.run = read_run(self.files, self._columns)
         return TrialContents(self.path, [line.fields() for line in self.run.lines])
 
+    def _is_medium(self, path: str) -> bool:
+        """Return whether a path in its folder is one of a medium: in ``media``, or a clip as a recorder names it."""
+        return path.startswith(_MEDIA_FOLDER) or is_clip_name(path)
+
     @property
     def lines(self) -> list[Line]:
         """The index lines of its media, ordered by step, section and key; parsed at each call."""
@@ -393,7 +397,7 @@ class TrialFiles:
         """Return the content of a file of ``media`` or ``episode_data``, by its path in the index. Raises OSError."""
         filesystem, folder = self.place
         full = posixpath.join(folder, path)
-        is_ours = _is_medium(path) or path.startswith(_EPISODE_FOLDER)
+        is_ours = self._is_medium(path) or path.startswith(_EPISODE_FOLDER)
         if not is_ours or (is_local(filesystem) and not _is_inside(full, folder, path)):
             raise FileNotFoundError(f"the trial's folder {folder!r} has no media file {path!r}")
         with open_file(filesystem, full) as file:
@@ -401,7 +405,7 @@ class TrialFiles:
 
     def media_file(self, path: str) -> tuple[pyarrow.fs.FileSystem, str] | None:
         """Return the filesystem and the full path of a medium's file; None if the index does not name it."""
-        if self.line(path) is None or not _is_medium(path):
+        if self.line(path) is None or not self._is_medium(path):
             return None
         filesystem, folder = self.place
         full = posixpath.join(folder, path)
@@ -557,11 +561,6 @@ def _lines_of(stream: Any) -> Iterator[bytes]:
         *lines, rest = (rest + chunk).split(b"\n")
         yield from lines
     yield rest
-
-
-def _is_medium(path: str) -> bool:
-    """Return whether a path in a trial's folder is one of a medium: in ``media``, or a clip as a recorder names it."""
-    return path.startswith(_MEDIA_FOLDER) or is_clip_name(path)
 
 
 def _is_inside(full: str, folder: str, path: str) -> bool:

@@ -12,6 +12,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from functools import partial
+from pathlib import Path
 from typing import Any, TypeVar
 
 import pyarrow.fs
@@ -19,9 +20,11 @@ import pyarrow.fs
 from tune_media.experiment import places
 from tune_media.experiment.experiments import FoundTrial, TrialFinder, one_experiment
 from tune_media.experiment.places import Folder
+from tune_media.experiment.policy_files import ResultFile, policies_of
 from tune_media.experiment.state import Listings, Snapshots
 from tune_media.experiment.status import TrialStatus
 from tune_media.experiment.trial_files import TrialFiles, TuneView, Version, mark_abandoned, version_of
+from tune_media.foreign.result_files import is_result_file
 from tune_media.storage.filesystem import as_argument, is_local
 from tune_media.storage.passed_over import passed_over
 from tune_media.storage.trial_folder import RESULTS
@@ -46,8 +49,12 @@ def load_trials(
 ) -> tuple[list[Folder], list[TrialFiles]]:
     """Return the folders, and their trials by name; arguments and errors are those of ``tune_media.load``."""
     wanted = checked_columns(columns) if columns else {}
-    folders, trials = _read_trials(places.find_folders(source, filesystem), wanted)
-    trials = _once(trials)
+    files, sources = _result_files(source, filesystem, wanted)
+    folders = [Folder(file.filesystem, posixpath.dirname(file.path)) for file in files]
+    trials = policies_of(files)
+    if sources:
+        of_folders, others = _read_trials(places.find_folders(sources, filesystem), wanted)
+        folders, trials = [*of_folders, *folders], _once([*others, *trials])
     if wanted:
         check_there(wanted, [name for trial in trials for name in (trial.run.columns if trial.run else ())])
     snapshots = Snapshots()
@@ -60,6 +67,18 @@ def load_trials(
     with contextlib.suppress(OSError):  # without it, only abandoned trials are unknown
         mark_abandoned(trials, snapshots)
     return folders, sorted(trials, key=lambda trial: trial.name)
+
+
+def _result_files(
+    source: Any, filesystem: pyarrow.fs.FileSystem | None, columns: Columns
+) -> tuple[list[ResultFile], Any]:
+    """Return the files of results among the sources, and the others; None if there are none."""
+    sources = source if isinstance(source, (list, tuple)) else [source]
+    named = [one for one in sources if isinstance(one, (str, Path)) and is_result_file(str(one))]
+    found = {one: folder for one in named if (folder := places.folder_at(one, filesystem)).is_file}
+    files = [ResultFile(folder.filesystem, folder.path, columns) for folder in found.values()]
+    others = [one for one in sources if not (isinstance(one, (str, Path)) and one in found)]
+    return files, source if not files else others
 
 
 def in_parallel(read: Callable[[Any], _Found], items: Sequence[Any]) -> list[_Found]:

@@ -9,6 +9,7 @@ __all__ = [
     "configs",
     "finding",
     "reading",
+    "result_files",
     "run",
     "run_files",
 ]

@@ -5,7 +5,7 @@ from __future__ import annotations
 import functools
 import posixpath
 import re
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import replace
 
 import pyarrow.fs
@@ -20,13 +20,13 @@ from tune_media.values.secrets import error_text
 from tune_media.values.video import Video
 
 
-def clip_lines(files: RunFiles, told: Mapping[str, Line]) -> list[MediumLine]:
-    """Return an index line for each clip of a run, in the natural order of their names, with the facts told of it.
+def clip_lines(files: RunFiles, clips: Iterable[str], told: Mapping[str, Line]) -> list[MediumLine]:
+    """Return an index line for each of some clips, in the natural order of their names, with the facts told of it.
 
     Others are from its header. Headers are read on this machine only: elsewhere each would take several requests.
     """
     lines = []
-    for path in files.clips:
+    for path in clips:
         info, here = files.infos[path], files.local(path)
         header = _header(here, info.size, info.mtime_ns) if here is not None else {}
         lines.append(_line(path, info, header, told.get(path, {})))

@@ -21,8 +21,8 @@ from tune_media.values.clip_columns import Columns
 from tune_media.values.secrets import error_text
 from tune_media.values.strict_json import parse_json
 
-_INFO, _CONFIG = "eval_info.json", "train_config.json"
-FILES = (_INFO, _CONFIG)
+INFO, _CONFIG = "eval_info.json", "train_config.json"
+FILES = (INFO, _CONFIG)
 _TRAININGS = re.compile(r"eval/videos_step_\d+/(?:[^/]+/)?eval_episode_(?P<episode>\d{1,9})\.mp4")
 _STEP = re.compile(r"(?:^|/)videos_step_(\d{1,15})(?:/|$)")
 _LISTS = ("sum_rewards", "max_rewards", "successes")
@@ -33,14 +33,14 @@ def read_lerobot(files: RunFiles, paths: Sequence[str], columns: Columns | None)
     clips, not_understood = dict(_seeds_of_training(files, paths)), list[str]()
     names, episodes = set[str](), list[Episode]()
     for path in paths:
-        if posixpath.basename(path) != _INFO:
+        if posixpath.basename(path) != INFO:
             continue
         try:
             info = parse_json(files.read(path))
         except (OSError, ValueError) as error:
             not_understood.append(f"{path} was passed over: {error_text(error)}.")
             continue
-        for row, video in _rows(info) if isinstance(info, dict) else ():
+        for row, video in rows_of_info(info) if isinstance(info, dict) else ():
             step = _STEP.search(video) or _STEP.search(path)
             number = int(step[1]) if step else None
             found = facts_of(row, columns or {})
@@ -68,8 +68,8 @@ def _seeds_of_training(files: RunFiles, paths: Sequence[str]) -> Iterator[tuple[
             yield clip, {"seed": seed + int(match["episode"])}
 
 
-def _rows(info: Mapping[str, Any]) -> Iterator[tuple[dict[str, Any], str]]:
-    """Yield each episode as a row, with the path of its clip, or an empty one."""
+def rows_of_info(info: Mapping[str, Any]) -> Iterator[tuple[dict[str, Any], str]]:
+    """Yield each episode as a row, with its task if there are several, and the path of its clip, or an empty one."""
     tasks = info.get("per_task")
     for task in tasks if isinstance(tasks, list) else [info]:
         metrics = task.get("metrics") if isinstance(task, dict) and isinstance(tasks, list) else task
@@ -85,7 +85,11 @@ def _rows(info: Mapping[str, Any]) -> Iterator[tuple[dict[str, Any], str]]:
         videos = metrics.get("video_paths")
         for row, video in zip_longest(rows, videos if isinstance(videos, list) else ()):
             if isinstance(row, dict):
-                yield row, video if isinstance(video, str) else ""
+                yield {**row, **_task(task)}, video if isinstance(video, str) else ""
+
+
+def _task(of_one: Mapping[str, Any]) -> dict[str, Any]:
+    return {name: of_one[name] for name in ("task_group", "task_id") if name in of_one}
 
 
 def _episode(facts: Mapping[str, Any], row: Mapping[str, Any], step: int | None) -> Episode:

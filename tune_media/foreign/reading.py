@@ -23,7 +23,7 @@ def read_run(files: RunFiles, columns: Columns | None = None) -> ForeignRun:
     """
     found = [(reader, files.matching(*reader.patterns)) for reader in READERS]
     told = [reader.read(files, paths, columns) for reader, paths in found if paths]
-    lines = clip_lines(files, _facts_of_clips(told))
+    lines = clip_lines(files, files.clips, _facts_of_clips(told))
     return ForeignRun(
         lines,
         frozenset().union(*(part.columns for part in told)),

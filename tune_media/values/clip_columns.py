@@ -10,6 +10,8 @@ from tune_media.values.problems import argument
 FILE = "file"
 FACTS = {"return": "episode_return", "seed": "seed", "success": "success", "step": "step"}
 """The facts that a table can give, and their names in an index line."""
+OF_RESULTS = ("policy", "start")
+"""The columns that a file of results may have besides: who played an episode, and from where if that is no seed."""
 Columns = Mapping[str, str]
 """Which column has a fact, or the file's name, if it is not one of the usual names: ``{"return": "my_score"}``."""
 
@@ -19,9 +21,9 @@ def columns_of(text: str) -> dict[str, str]:
 
     >>> columns_of("file=clip, return=my_score")
     {'file': 'clip', 'return': 'my_score'}
-    >>> columns_of("score=x")
+    >>> columns_of("score=x")  # doctest: +ELLIPSIS
     Traceback (most recent call last):
-    ValueError: columns are file, return, seed, success or step, each with its name in the table, such as return=score
+    ValueError: columns are file, policy, start, return, seed, success or step, each with its name in the table...
     """
     columns = {name.strip(): column.strip() for name, _, column in (part.partition("=") for part in text.split(","))}
     return checked_columns(columns)
@@ -44,8 +46,9 @@ def check_there(columns: Columns, names: Iterable[str]) -> None:
 def checked_columns(columns: Columns) -> dict[str, str]:
     """Return columns if these are names of facts with names of columns. Raises ValueError."""
     if not isinstance(columns, Mapping) or not all(
-        name in (FILE, *FACTS) and isinstance(column, str) and column for name, column in columns.items()
+        name in (FILE, *OF_RESULTS, *FACTS) and isinstance(column, str) and column for name, column in columns.items()
     ):
-        known = f"{FILE}, {', '.join(list(FACTS)[:-1])} or {list(FACTS)[-1]}"
+        *names, last = (FILE, *OF_RESULTS, *FACTS)
+        known = f"{', '.join(names)} or {last}"
         raise ValueError(f"columns are {known}, each with its name in the table, such as return=score")
     return dict(columns)

@@ -1,7 +1,7 @@
 """How trials are ranked by their score, and clips by their return, for all views and trackers.
 
 The score is the mean evaluation return of the trial's last evaluation. If no trial has one, it is the mean training
-return, and if there is none either, the best return of a clip.
+return, and if there is none either, the success rate of an evaluation, or else the best return of a clip.
 """
 
 from __future__ import annotations
@@ -22,6 +22,7 @@ RETURNS = {
     "env_runners/episode_reward_mean": "mean training return",
     "episode_return_mean": "mean return",
     "episode_reward_mean": "mean return",
+    "evaluation/custom_metrics/success_rate": "success rate",
     "score": "score",
     "reward": "reward",
 }

@@ -190,11 +190,19 @@ def _alike(
 def returns_from(trials: Sequence[TrialFiles], metric: str) -> list[ReturnFrom]:
     """Return where a metric of each trial comes from; only of returns do tags have other names than the metric.
 
+    With it come the settings of policies of files that differ, if all of them name these.
+
     >>> returns_from([], "loss")
     []
     """
     is_return = metric.rpartition("/")[2] in RETURN_NAMES
-    return [(tag if is_return else "", unit) for tag, unit in (trial.return_from for trial in trials)]
+    settings = [trial.run.settings if trial.run is not None else {} for trial in trials]
+    named = [own for own in settings if own]
+    names = [name for name in named[0] if len({str(own.get(name, "")) for own in named} - {""}) > 1] if named else []
+    return [
+        (" with ".join(filter(None, [tag if is_return else "", *(f"{n}={own[n]}" for n in names if n in own)])), unit)
+        for own, (tag, unit) in zip(settings, (trial.return_from for trial in trials), strict=True)
+    ]
 
 
 def _which(trial: TrialFiles) -> int | str:

@@ -1,9 +1,11 @@
-"""The trials, configurations or media of an experiment for other programs: CSV and JSON lines."""
+"""The trials, configurations or media of an experiment for other programs and pages: CSV, JSON lines and Markdown."""
 
 from __future__ import annotations
 
+import html
 import math
-from collections.abc import Callable, Iterator, Mapping
+import re
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from tune_media.experiment.params import UNKNOWN, UNSET, in_quotes, setting_of
@@ -13,7 +15,8 @@ from tune_media.values.secrets import without_secret
 from tune_media.viewing.catalog import Catalog
 from tune_media.viewing.comparison import reported, success_of
 from tune_media.viewing.data_frames import data_frame
-from tune_media.viewing.trials import state_of
+from tune_media.viewing.table import is_numeric, printable
+from tune_media.viewing.trials import lines_of_configurations, lines_of_media, lines_of_trials, state_of
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -48,6 +51,41 @@ def as_json(catalog: Catalog, rows: str, *, with_config: bool = False) -> Iterat
     version = {"v": 2, **said} if rows == CONFIGURATIONS else {}  # 2: not_clearly_worse, why
     for record in _frame(catalog, rows, _as_json).to_dict("records"):
         yield version | {str(name): _plain(value) for name, value in record.items() if value is not UNSET}
+
+
+def as_markdown(catalog: Catalog, rows: str) -> str:
+    """Return a table for a page of GitHub, as on the terminal, below the verdict on the configurations."""
+    of_rows = {TRIALS: lines_of_trials, CONFIGURATIONS: lines_of_configurations, MEDIA: lines_of_media}
+    table = markdown_table(of_rows[rows](catalog))
+    if rows == MEDIA:
+        return table
+    said = catalog.verdict
+    return "\n\n".join([f"**{in_markdown(said.sentence)}**", table, *map(in_markdown, said.why)])
+
+
+def markdown_table(lines: Sequence[Sequence[str]]) -> str:
+    """Return cells as a table in Markdown, the header first; columns of numbers stand at the right.
+
+    >>> print(markdown_table([["policy", "mean"], ["a|b", "1.5"]]))
+    | policy | mean |
+    | :-- | --: |
+    | a\\|b | 1.5 |
+    """
+    head, *rows = [[in_markdown(cell) for cell in line] for line in lines]
+    ends = ["--:" if all(map(is_numeric, column)) else ":--" for column in zip(*rows, strict=True)] or [":--"] * len(
+        head
+    )
+    return "\n".join(f"| {' | '.join(line)} |" for line in (head, ends, *rows))
+
+
+def in_markdown(text: str) -> str:
+    """Return a text in which no character stands for something else; a place is no link to an issue of its number.
+
+    >>> print(in_markdown("#2, a_b <c>"))
+    no. 2, a_b &lt;c&gt;
+    """
+    text = re.sub(r"#(?=\d)", "no. ", html.escape(printable(text), quote=False))
+    return re.sub(r"([\\|`*]|(?<!\w)_|_(?!\w)|\](?=\())", r"\\\1", text)
 
 
 def _frame(catalog: Catalog, rows: str, shown: Callable[[Any], Any]) -> pd.DataFrame:

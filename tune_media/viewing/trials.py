@@ -109,10 +109,12 @@ def configuration_table(catalog: Catalog, width: float | None = None, *, always:
     if not always and (len(table) < 2 or table["n"].max() < 2):
         return ""
     params = [name.removeprefix("config/") for name in table.columns if name.startswith("config/")]
-    return laid_out(_lines_of(table, catalog), width, uncut="iqm", optional=[*reversed(params)])
+    return laid_out(lines_of_configurations(catalog), width, uncut="iqm", optional=[*reversed(params)])
 
 
-def _lines_of(table: pd.DataFrame, catalog: Catalog) -> list[list[str]]:
+def lines_of_configurations(catalog: Catalog) -> list[list[str]]:
+    """Return the cells of ``configuration_table``, the header first."""
+    table = catalog.compare()
     params = [name for name in table.columns if name.startswith("config/")]
     names = [name.removeprefix("config/") for name in params]
     by_name = {trial.name: trial for trial in catalog.trials}
@@ -185,11 +187,16 @@ def column_lines(catalog: Catalog) -> list[str]:
 
 def media_table(catalog: Catalog) -> str:
     """Lay out one line a medium, however long; the files are relative to the experiment's folder."""
+    return laid_out(lines_of_media(catalog), math.inf)
+
+
+def lines_of_media(catalog: Catalog) -> list[list[str]]:
+    """Return the cells of ``media_table``, the header first."""
     lines = [["trial", "step", "key", "return", "frames", "file"]]
     for row in catalog:
         facts = [row.get("step", ""), row["key"], row.get("episode_return", ""), row.get("frames", "")]
         lines.append([row["trial"], *map(short, facts), _relative(row, catalog)])
-    return laid_out(lines, math.inf)
+    return lines
 
 
 def _relative(row: dict[str, Any], catalog: Catalog) -> str:
