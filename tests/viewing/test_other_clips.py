@@ -101,7 +101,7 @@ TABLES = {
         '{"video": "a.mp4", "return": 1.5, "seed": 7, "success": true, "step": 1000}\n\n'
         '{"video": "out/x/clips/b.mp4", "return": -2, "seed": 8, "success": false, "step": 1000}\n'
     ),
-    "eval_info.json": json.dumps(
+    "episodes.json": json.dumps(
         {
             "seed": 1,
             "best": "a.mp4",

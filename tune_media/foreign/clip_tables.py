@@ -27,6 +27,12 @@ _NAMES_CLIPS = re.compile(rb"\.(?:mp4|webm|gif)\b", re.IGNORECASE)
 _NO_TABLES = ("wandb-summary.json", "wandb-metadata.json")
 _AROUND = ("episode", "info", "metrics", "result", "results", "stats")  # the objects of a row that are of the same clip
 _OF_ONE = "trajectory.json"
+_NO_RETURNS = frozenset(
+    (
+        *("bytes", "duration", "episode", "episode_id", "episode_index", "episode_ix", "fps", "frames", "height"),
+        *("id", "index", "length", "num_frames", "num_steps", "size", "steps", "time", "timestamp", "width"),
+    )
+)
 _MOST_REQUESTS = 100  # for JSON files of one clip each, where each is a request
 
 
@@ -117,11 +123,12 @@ class ClipTables:
         sentences: list[str] = []
         known = {name for fact in FACTS if fact != "return" for name in names_of(fact, self._columns)}
         for columns, tables in self._without_return.items():
-            names = [name for name in columns if name not in known]
+            names = [name for name in columns if name not in known | _NO_RETURNS]
             if names and not any(fact == "return" for _, fact in self._found):
                 more = f" and {len(tables) - 1} more files" if len(tables) > 1 else ""
                 sentences.append(
-                    f"{min(tables)}{more}: no column for a return; there are {first_names(names)}; "
+                    f"{min(tables)}{more}: no column for a return; there {'is' if len(names) == 1 else 'are'} "
+                    f"{first_names(names)}; "
                     + remedy("name it in " + argument("load(columns=...)") + ", as in return=NAME.")
                 )
         return sentences
