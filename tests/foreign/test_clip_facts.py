@@ -94,7 +94,7 @@ PLACES = {
     "videos/play/rl-video-step-0.mp4": {"section": "evaluation", "step": 0},
     "artifacts/media/evaluation/episodes/best/step_000000004-0123456789ab.mp4": {"section": "evaluation", "step": 4},
     "artifacts/videos/step_10/a.mp4": {"section": "train", "step": 10},
-    "files/media/videos/eval/video_150_80f93e8c7d0e1e083e6a.mp4": {"section": "evaluation"},  # W&B: of the row before
+    "files/media/videos/eval/video_150_80f93e8c7d0e1e083e6a.mp4": {"section": "evaluation"},  # W&B: of another row
     "scope/report-openloop.mp4/00000000000000012000-65a1b2c3d4e5f607.mp4": {"section": "train", "step": 12000},
     "test_videos/0.mp4": {"section": "evaluation"},
 }

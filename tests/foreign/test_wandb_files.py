@@ -18,7 +18,12 @@ run = wandb.init(mode="offline", config=config, settings=wandb.Settings(silent=T
 run.config.update({"lr": 1e-3, "text": "x" * 70_000}, allow_val_change=True)
 for step in range(300):
     run.log({"charts/episodic_return": float(step), "global_step": 10 * step, "nested": {"loss": float("nan")}})
-run.log({"eval/mean_reward": 5, "done": True, "name": "text"}, step=1000)
+clips = []
+for name in "abc":
+    open(f"{name}.mp4", "w").write(name)
+    clips.append(wandb.Video(f"{name}.mp4", caption="return -3.5, length 9, " + name, format="mp4"))
+run.log({"eval/mean_reward": 5, "done": True, "name": "text", "eval/clip": clips[0]}, step=1000)
+run.log({"clips": clips[1:], "media_step": 7}, step=1001)  # as our callback
 run.finish()
 """
 
@@ -46,7 +51,7 @@ def test_an_offline_run_has_its_config_and_its_numbers(offline_run):
     assert run.env_id == "CartPole-v1"
     assert run.not_understood == []
     curves = curves_in(offline_run)
-    assert set(curves) == {
+    assert set(curves) - {"media_step"} == {
         "episode_return_mean",
         "charts/episodic_return",
         "nested/loss",
@@ -59,17 +64,27 @@ def test_an_offline_run_has_its_config_and_its_numbers(offline_run):
 
 
 @pytest.mark.slow
+def test_clips_have_the_steps_of_their_rows_and_what_our_captions_say(offline_run):
+    facts = {line.path.rsplit("_", 2)[0]: line.facts for line in run_in(offline_run).lines}
+    assert {path: of_clip["step"] for path, of_clip in facts.items()} == {
+        "files/media/videos/eval/clip": 1000,  # its name has 300, at which W&B counted before it got the step
+        "files/media/videos/clips": 7,
+    }
+    assert {(of_clip["episode_return"], of_clip["episode_length"]) for of_clip in facts.values()} == {(-3.5, 9)}
+
+
+@pytest.mark.slow
 def test_a_log_that_is_cut_off_or_damaged_is_read_up_to_there(offline_run):
     (path,) = offline_run.glob("*.wandb")
     content = path.read_bytes()
     whole, cut = parse_wandb(content), parse_wandb(content[: len(content) // 2 + 50_000])
-    assert 0 < len(cut.rows) < len(whole.rows) == 301
+    assert 0 < len(cut.rows) < len(whole.rows) == 302
     assert cut.rows == whole.rows[: len(cut.rows)]
     assert cut.config == whole.config
     damaged = bytearray(content)
     damaged[-5_000] ^= 1
     damaged = parse_wandb(bytes(damaged))
-    assert 0 < len(damaged.rows) < 301
+    assert 0 < len(damaged.rows) < 302
     assert damaged.rows == whole.rows[: len(damaged.rows)]
 
 

@@ -5,7 +5,7 @@ Gymnasium's ``RecordVideo`` writes ``<prefix>-episode-<n>.mp4`` and ``<prefix>-s
 numbers are steps. So are a name that is a number, beside DreamerV3's scalars; the number at the end of a name, beside
 TorchRL's; the number of a folder such as LeRobot's ``videos_step_<n>``; and the name of a folder of Trackio's media.
 Another number counts only behind the name of a fact, as in ``episode_3_return_11.0_seed_2.mp4``. W&B's names have the
-step of the row before, which is none.
+step of another row: its log has that of the clip.
 """
 
 from __future__ import annotations

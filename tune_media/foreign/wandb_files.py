@@ -22,6 +22,7 @@ from tune_media.foreign.return_tags import curves_of
 from tune_media.foreign.run_files import RunFiles
 from tune_media.foreign.settings import env_id_of, settings_of_command, without_own
 from tune_media.foreign.told import STEPS, Curve, Told
+from tune_media.foreign.wandb_clips import LOGGED, clips_in_rows
 from tune_media.values.clip_columns import Columns
 from tune_media.values.secrets import redacted
 from tune_media.values.strict_json import parse_json
@@ -55,14 +56,15 @@ class WandbLog:
 
 
 def read_wandb(files: RunFiles, paths: Sequence[str], columns: Columns | None) -> Told:
-    """Read the config and the numbers of a run; if it was given no config, the arguments of its command."""
-    config: dict[str, Any] = {}
+    """Read the config, the numbers and the clips of a run; without a config, the arguments of its command."""
+    config, clips = dict[str, Any](), dict[str, dict[str, Any]]()
     arguments: list[str] = []
     not_understood: list[str] = []
     for path in paths:
         try:
             if path.endswith(".wandb"):
-                log = parse_wandb(files.read(path), with_rows=False)
+                log = parse_wandb(files.read(path), only_clips=True)
+                clips |= clips_in_rows(log.rows, frozenset(files.clips))
                 config, arguments = {**log.config, **config}, arguments or log.arguments
             elif path.endswith(_METADATA):
                 told = parse_json(files.read(path))
@@ -75,6 +77,7 @@ def read_wandb(files: RunFiles, paths: Sequence[str], columns: Columns | None) -
     return Told(
         config=without_own(config, files.folder),
         env_id=env_id_of(config),
+        clips=clips,
         curves=lambda: _curves(files, paths, columns or {}),
         not_understood=not_understood,
     )
@@ -128,15 +131,18 @@ def _flat(row: Mapping[str, Any], outer: str = "") -> Iterator[tuple[str, Any]]:
             yield from _flat(value, f"{outer}{name}/")
 
 
-def parse_wandb(content: bytes, with_rows: bool = True) -> WandbLog:
-    """Return what is in a file up to where it is cut off or damaged. Raises ValueError for any other file."""
+def parse_wandb(content: bytes, *, only_clips: bool = False) -> WandbLog:
+    """Return what is in a file up to where it is cut off or damaged; of rows, it may be only those with clips.
+
+    Raises ValueError for any other file.
+    """
     if not content.startswith(_START):
         raise ValueError("it is no log of W&B")
     log = WandbLog()
     for record in _records(content):
         for number, message in _fields(record):
             if number in _FREQUENT:  # and has nothing beside it
-                if number == _HISTORY and with_rows:
+                if number == _HISTORY and (not only_clips or LOGGED in message):
                     log.rows.append(_row(message))
                 break
             if number == _CONFIG:
