@@ -145,15 +145,19 @@ def parse_wandb(content: bytes, *, only_clips: bool = False) -> WandbLog:
                 if number == _HISTORY and (not only_clips or LOGGED in message):
                     log.rows.append(_row(message))
                 break
-            if number == _CONFIG:
-                _update(log.config, message)
-            elif number == _RUN:
-                for config in (value for inner, value in _fields(message) if inner == _RUN_CONFIG):
-                    _update(log.config, config)
-            elif number == _ENVIRONMENT:
-                log.arguments += [value.decode() for inner, value in _fields(message) if inner == _ARGUMENT]
+            _add(log, number, message)
     log.config.pop("_wandb", None)
     return log
+
+
+def _add(log: WandbLog, field: int, message: Any) -> None:
+    if field == _CONFIG:
+        _update(log.config, message)
+    elif field == _RUN:
+        for config in (value for inner, value in _fields(message) if inner == _RUN_CONFIG):
+            _update(log.config, config)
+    elif field == _ENVIRONMENT:
+        log.arguments += [value.decode() for inner, value in _fields(message) if inner == _ARGUMENT]
 
 
 def _records(content: bytes) -> Iterator[bytes]:
