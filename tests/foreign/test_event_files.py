@@ -4,6 +4,7 @@ import importlib.metadata
 import sys
 
 import numpy as np
+import pyarrow.fs
 import pytest
 import tensorboardX
 from tensorboard.backend.event_processing.event_file_loader import EventFileLoader
@@ -13,6 +14,8 @@ from tensorboard.summary.writer.event_file_writer import EventFileWriter
 from torch.utils.tensorboard import SummaryWriter
 
 from tests.support.foreign_run import curves_in, run_in
+from tune_media.foreign.finding import find_runs
+from tune_media.foreign.reading import read_run
 from tune_media.foreign.return_tags import RETURN_TAGS, WINDOW
 
 WRITERS = {"torch": SummaryWriter, "tensorboardX": tensorboardX.SummaryWriter}
@@ -142,6 +145,29 @@ def test_folders_that_add_scalars_makes_are_curves_of_the_run(writer, tmp_path):
     curves = curves_in(tmp_path)
     assert curves.keys() == {"episode_return_mean", "losses/two/actor", "losses/two/critic"}
     assert curves["losses/two/critic"].values == [2.0]
+
+
+def test_folders_of_a_runs_own_writer_are_no_runs(writer, tmp_path):
+    writer.add_scalar("rollout/ep_rew_mean", 1.0, 5)
+    writer.add_scalars("losses/two", {"actor": 1.0, "critic": 2.0}, 5)
+    writer.add_hparams({"lr": 0.5}, {"final": 1.0})
+    writer.close()
+    for folder in ("seed_1", "seed_2"):
+        with SummaryWriter(str(tmp_path / "others" / folder)) as other:
+            other.add_scalar("loss", 1.0, 1)
+    with SummaryWriter(str(tmp_path / "others")) as other:
+        other.add_scalar("loss", 1.0, 1)
+    found = find_runs(pyarrow.fs.LocalFileSystem(), str(tmp_path))
+    assert sorted(run.name for run in found.runs) == ["others/seed_1", "others/seed_2"]
+    ours = tmp_path / "ours"
+    ours.mkdir()
+    for path in [path for path in tmp_path.iterdir() if path.name not in ("others", "ours")]:
+        path.rename(ours / path.name)
+    found = find_runs(pyarrow.fs.LocalFileSystem(), str(tmp_path))
+    assert sorted(run.name for run in found.runs) == ["others/seed_1", "others/seed_2", "ours"]
+    (run,) = (read_run(run.files) for run in found.runs if run.name == "ours")
+    assert {"episode_return_mean", "losses/two/actor", "losses/two/critic"} < {curve.name for curve in run.curves}
+    assert run.config == {"lr": 0.5}
 
 
 def test_an_evaluation_in_a_folder_of_its_own_and_summaries_of_rl_games(tmp_path):

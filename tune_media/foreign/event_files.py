@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import contextlib
+import fnmatch
 import functools
 import importlib.util
 import io
+import posixpath
 import re
 import struct
 from array import array
@@ -27,10 +30,12 @@ from tune_media.values.installing import pip_install
 from tune_media.values.number import counted
 from tune_media.values.secrets import error_text
 
+EVENT_FILES = "*tfevents*"
 _HEAD, _MASK = 12, 0xA282EAD8  # bytes before a record: its length and the checksum of that
 _MOST_EVENT = 2**20  # bytes: a larger event has a picture or a video, and is not read
 _DTYPES = {1: ("float_val", "<f4"), 2: ("double_val", "<f8"), 3: ("int_val", "<i4"), 9: ("int64_val", "<i8")}
-_TABLE, _SESSION = "hyperparameters/text_summary", "_hparams_/session_start_info"
+_TABLE, _HPARAMS = "hyperparameters/text_summary", "_hparams_/"
+_SESSION = f"{_HPARAMS}session_start_info"
 _ROW = re.compile(r"^\|([^|]+)\|(.*)\|\s*$", re.MULTILINE)
 _HEADS = 2  # rows of a table: the names of its columns, and a line
 _FIRST_BYTES, _MOST_FIRST = 2**18, 4  # of a file, and files, in which hyperparameters are looked for
@@ -40,11 +45,10 @@ _SCALARS = ("", "scalars")  # the plugins of tensors that are scalars
 
 def read_event_files(files: RunFiles, paths: Sequence[str], columns: Columns | None) -> Told:
     """Return the scalars of a run's event files as curves, and the hyperparameters that a writer has put among them."""
-    paths = [path for path in paths if not path.endswith(".profile-empty")]
+    paths = [path for path in paths if is_event_file(path)]
     if not paths:
         return Told()
-    spec = importlib.util.find_spec("tensorboard")
-    if spec is None or spec.origin is None:  # a folder of logs may have this name
+    if not _is_tensorboard_there():
         return Told(not_understood=[f"{counted(len(paths), 'event file')}: " + pip_install("folders")])
     tags = frozenset(tag for _, tag in _joined(files, paths)) if columns else frozenset()
     config = next(filter(None, (_hyperparameters(files, path) for path, _ in by_part(paths)[:_MOST_FIRST])), {})
@@ -54,6 +58,30 @@ def read_event_files(files: RunFiles, paths: Sequence[str], columns: Columns | N
         columns=tags,
         curves=lambda: curves_of(_joined(files, paths), columns or {}),
     )
+
+
+def is_event_file(path: str) -> bool:
+    """Return whether a file has the name of an event file, and is none that only marks a profile."""
+    return fnmatch.fnmatchcase(posixpath.basename(path), EVENT_FILES) and not path.endswith(".profile-empty")
+
+
+def is_of_writer_around(files: RunFiles, path: str) -> bool:
+    """Return whether a folder in a run, at this path in it, was made by the run's own writer of event files.
+
+    ``SummaryWriter.add_scalars`` makes one for each number, with the tag in the name, and ``add_hparams`` another one.
+    """
+    if not all(map(is_event_file, files.infos)) or not _is_tensorboard_there():
+        return False
+    values = [value for own in files.infos for event in _first_events(files, own) for value in event.summary.value]
+    tags = {value.tag for value in values}
+    if any(tag.startswith(_HPARAMS) for tag in tags):
+        return path.replace(".", "", 1).isdecimal()  # its time
+    return bool(tags) and all(path.startswith((f"{tag.replace('/', '_')}_", f"{tag}/")) for tag in tags)
+
+
+def _is_tensorboard_there() -> bool:
+    spec = importlib.util.find_spec("tensorboard")
+    return spec is not None and spec.origin is not None  # a folder of logs may have this name
 
 
 def _joined(files: RunFiles, paths: Sequence[str]) -> dict[tuple[str, str], Series]:
@@ -115,12 +143,7 @@ def _hyperparameters(files: RunFiles, path: str) -> dict[str, Any]:
     """Return the table of text that CleanRL writes first, or the hyperparameters of TensorBoard's own page of them."""
     from tensorboard.plugins.hparams.plugin_data_pb2 import HParamsPluginData
 
-    try:
-        with open_file(files.filesystem, files.full(path)) as file:
-            first = file.read(_FIRST_BYTES)
-    except OSError:  # which reading its scalars tells
-        return {}
-    for event in filter(None, _events(io.BytesIO(first))):
+    for event in _first_events(files, path):
         for value in event.summary.value:
             if value.tag == _TABLE and value.tensor.string_val:
                 text = value.tensor.string_val[0].decode()
@@ -129,6 +152,12 @@ def _hyperparameters(files: RunFiles, path: str) -> dict[str, Any]:
                 session = HParamsPluginData.FromString(value.metadata.plugin_data.content).session_start_info
                 return {name: getattr(own, own.WhichOneof("kind")) for name, own in session.hparams.items()}
     return {}
+
+
+def _first_events(files: RunFiles, path: str) -> Iterator[Any]:
+    """Yield the events at the beginning of a file; none if it cannot be read, which reading its scalars tells."""
+    with contextlib.suppress(OSError), open_file(files.filesystem, files.full(path)) as file:
+        yield from filter(None, _events(io.BytesIO(file.read(_FIRST_BYTES))))
 
 
 def _events(file: io.BufferedIOBase) -> Iterator[Any]:

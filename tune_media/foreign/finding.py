@@ -19,6 +19,7 @@ import pyarrow
 import pyarrow.fs
 
 from tune_media.foreign.clip_paths import is_recorders_name
+from tune_media.foreign.event_files import is_event_file, is_of_writer_around
 from tune_media.foreign.run_files import RunFiles
 from tune_media.storage.clip_names import is_clip_name, is_part
 from tune_media.storage.filesystem import is_inside, is_local, local_path
@@ -240,9 +241,13 @@ class _Search:
         return _Below(runs=[RunFolder(name, files, is_marked or any(map(is_recorders_name, clips)))])
 
     def _take_in(self, folder: _Folder, below: _Below) -> None:
-        """Add to the files of a run those of the only run inside, or of clips by task in a part of it."""
+        """Add to a run's files those of clips by task in a part, of its writer's folders, or of the only run inside."""
         for run in list(below.in_parts):
             if not _is_marked(run.files.infos):
+                below.runs.remove(run)
+                below.own |= _in_folder(run, folder.path)
+        for run in list(below.runs) if any(map(is_event_file, folder.files)) else ():
+            if is_of_writer_around(run.files, posixpath.relpath(run.path, folder.path)):
                 below.runs.remove(run)
                 below.own |= _in_folder(run, folder.path)
         if len(below.runs) == 1 and not below.has_ours:

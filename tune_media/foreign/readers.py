@@ -8,7 +8,7 @@ from typing import NamedTuple, TypeAlias
 from tune_media.foreign import configs, lerobot, maniskill, mlflow_files, sb3, scalars, wandb_files
 from tune_media.foreign.clip_paths import read_paths
 from tune_media.foreign.clip_tables import read_tables
-from tune_media.foreign.event_files import read_event_files
+from tune_media.foreign.event_files import EVENT_FILES, read_event_files
 from tune_media.foreign.run_files import RunFiles
 from tune_media.foreign.told import Told
 from tune_media.values.clip_columns import Columns
@@ -33,7 +33,7 @@ READERS: Sequence[Reader] = (
     Reader(lerobot.FILES, lerobot.read_lerobot),
     Reader(maniskill.FILES, maniskill.read_maniskill),
     Reader(sb3.PATTERNS, sb3.read_episodes),
-    Reader(("*tfevents*",), read_event_files),
+    Reader((EVENT_FILES,), read_event_files),
     Reader(scalars.TABLES, scalars.read_tables),
     Reader(scalars.LINES, scalars.read_lines),
     Reader(scalars.TORCHRL, scalars.read_torchrl),
