@@ -182,7 +182,7 @@ class TrialFiles:
             self.run = None
             return read_trial(self.filesystem, self.path)
         self.run = read_run(self.files, self._columns)
-        return TrialContents(self.path, [line.fields() for line in self.run.lines])
+        return TrialContents(self.files.folder, [line.fields() for line in self.run.lines])
 
     def _is_medium(self, path: str) -> bool:
         """Return whether a path in its folder is one of a medium: in ``media``, or a clip as a recorder names it."""

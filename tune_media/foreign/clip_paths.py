@@ -86,7 +86,7 @@ def read_paths(files: RunFiles, paths: Sequence[str], columns: Columns | None) -
             given = {"step": recorders["episode"] or recorders["step"], "env_index": recorders["env"]}
             facts[path] |= {name: int(number) for name, number in given.items() if number is not None}
         elif "step" not in found:
-            facts[path] |= _step(files.folder, path, has_scores=has_scores, has_scalars=has_scalars)
+            facts[path] |= _step(files.run_folder, path, has_scores=has_scores, has_scalars=has_scalars)
     return Told(clips=facts, columns=frozenset(names), not_understood=[_sentence(*one) for one in unsure.items()])
 
 

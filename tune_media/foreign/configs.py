@@ -62,7 +62,7 @@ class SettingsFiles:
 
     def told(self, config: Mapping[str, Any], env_id: str | None) -> Told:
         """Return these hyperparameters without the run's own names."""
-        own = without_own(config, self._files.folder)
+        own = without_own(config, self._files.run_folder)
         return Told(config=own, env_id=env_id, not_understood=self.not_understood)
 
 
@@ -105,7 +105,7 @@ def read_settings(files: RunFiles, paths: Sequence[str], columns: Columns | None
 
 def read_name(files: RunFiles, paths: Sequence[str], columns: Columns | None) -> Told:
     """Read the hyperparameters in the folder's name."""
-    config = params_of_name(posixpath.basename(files.folder.rstrip("/")))
+    config = params_of_name(posixpath.basename(files.run_folder.rstrip("/")))
     return Told(config=config, env_id=config.get("env_id"))
 
 

@@ -53,7 +53,7 @@ def read_event_files(files: RunFiles, paths: Sequence[str], columns: Columns | N
     tags = frozenset(tag for _, tag in _joined(files, paths)) if columns else frozenset()
     config = next(filter(None, (_hyperparameters(files, path) for path, _ in by_part(paths)[:_MOST_FIRST])), {})
     return Told(
-        config=without_own(config, files.folder),
+        config=without_own(config, files.run_folder),
         env_id=env_id_of(config),
         columns=tags,
         curves=lambda: curves_of(_joined(files, paths), columns or {}),

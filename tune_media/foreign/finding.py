@@ -61,7 +61,7 @@ class RunFolder:
     @property
     def path(self) -> str:
         """Its folder on the filesystem."""
-        return self.files.folder
+        return self.files.run_folder
 
 
 @dataclass
@@ -229,6 +229,8 @@ class _Search:
         clips = [path for path in below.own if is_clip_name(path)]
         if is_marked:
             self._take_in(folder, below)
+        elif below.in_parts:
+            _give_clips(folder, below)
         if below.runs or below.has_ours:
             self._pass_over(folder, below, clips)
             return _Below(runs=below.runs, has_ours=below.has_ours)
@@ -277,8 +279,25 @@ def _is_marked(files: Mapping[str, pyarrow.fs.FileInfo]) -> bool:
 
 def _in_folder(run: RunFolder, folder: str) -> dict[str, pyarrow.fs.FileInfo]:
     """Return the files of a run by their paths in a folder around it."""
-    inner = posixpath.relpath(run.path, folder)
+    inner = posixpath.relpath(run.files.folder, folder)
     return {posixpath.join(inner, path): info for path, info in run.files.infos.items()}
+
+
+def _give_clips(folder: _Folder, below: _Below) -> None:
+    """Add clips in a part to the run with their folder's name: ``runs/<name>`` and ``videos/<name>``, as of CleanRL."""
+    runs = {run.path: run for run in below.runs}
+    clips = {run.path: run for run in below.in_parts if not _is_marked(run.files.infos)}
+    named: dict[str, list[str]] = {}
+    for path in runs.keys() - {run.path for run in below.in_parts}:
+        named.setdefault(posixpath.basename(path), []).append(path)
+    for path in clips:
+        same = named.get(posixpath.basename(path), [])
+        if len(same) == 1:
+            run = runs[same[0]]
+            infos = _in_folder(run, folder.path) | _in_folder(runs.pop(path), folder.path)
+            files = RunFiles(run.files.filesystem, folder.path, infos, posixpath.relpath(run.path, folder.path))
+            runs[same[0]] = RunFolder(run.name, files, run.is_sure)
+    below.runs = list(runs.values())
 
 
 def _is_skipped(name: str) -> bool:

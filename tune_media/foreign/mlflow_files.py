@@ -35,7 +35,7 @@ def read_mlflow(files: RunFiles, paths: Sequence[str], columns: Columns | None) 
             not_understood.append(f"{path} was passed over: {redacted(str(error))}.")
     metrics = [path for path in paths if path.startswith(_METRICS)]
     return Told(
-        config=without_own(config, files.folder),
+        config=without_own(config, files.run_folder),
         env_id=env_id_of(config),
         curves=functools.partial(_curves, files, metrics, columns or {}) if metrics else None,
         not_understood=not_understood,

@@ -30,6 +30,13 @@ class RunFiles:
     filesystem: pyarrow.fs.FileSystem
     folder: str
     infos: Mapping[str, pyarrow.fs.FileInfo]
+    own: str = ""
+    """The path of the run's own folder in ``folder``, if its clips lie beside it; empty if both are one."""
+
+    @property
+    def run_folder(self) -> str:
+        """The run's own folder."""
+        return posixpath.join(self.folder, self.own) if self.own else self.folder
 
     def matching(self, *patterns: str) -> list[str]:
         """Return the paths, sorted, that match a pattern: of the file's name, or with a slash of the path's end."""

@@ -68,7 +68,7 @@ def read_torchrl(files: RunFiles, paths: Sequence[str], columns: Columns | None)
         found = {key: one[_VALUE] for key, one in read.items() if _VALUE in one}
         return curves_of(found, columns or {}, STEPS, _TORCHRL_TAGS)
 
-    own = without_own(config, files.folder)
+    own = without_own(config, files.run_folder)
     return Told(own, env_id_of(config), columns=tags, curves=curves if keys else None, not_understood=not_understood)
 
 

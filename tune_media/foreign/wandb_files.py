@@ -75,7 +75,7 @@ def read_wandb(files: RunFiles, paths: Sequence[str], columns: Columns | None) -
     if not config and not files.matching("config.yaml"):
         config = settings_of_command(arguments)
     return Told(
-        config=without_own(config, files.folder),
+        config=without_own(config, files.run_folder),
         env_id=env_id_of(config),
         clips=clips,
         curves=lambda: _curves(files, paths, columns or {}),
