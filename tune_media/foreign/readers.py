@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import NamedTuple, TypeAlias
 
-from tune_media.foreign import configs, lerobot, maniskill, mlflow_files, sb3, scalars, wandb_files
+from tune_media.foreign import configs, databases, lerobot, maniskill, mlflow_files, sb3, scalars, wandb_files
 from tune_media.foreign.clip_paths import read_paths
 from tune_media.foreign.clip_tables import read_tables
 from tune_media.foreign.event_files import EVENT_FILES, read_event_files
@@ -19,17 +19,20 @@ file can cause: that is a sentence in ``not_understood``."""
 
 
 class Reader(NamedTuple):
-    """Reads some files of a run; a pattern with a slash is of the end of the path, else of the file's name."""
+    """Reads some files of a run; a pattern with a slash is of the end of the path, else of the file's name.
+
+    ``read_env_id`` tells the task without reading large files, if the files name it.
+    """
 
     patterns: Sequence[str]
     read: Read
-    is_of_settings: bool = False
+    read_env_id: Read | None = None
 
 
 READERS: Sequence[Reader] = (
-    Reader(configs.PARAMS, configs.read_params, is_of_settings=True),
-    Reader(configs.HYDRA, configs.read_hydra, is_of_settings=True),
-    Reader(configs.SETTINGS, configs.read_settings, is_of_settings=True),
+    Reader(configs.PARAMS, configs.read_params, configs.read_params),
+    Reader(configs.HYDRA, configs.read_hydra, configs.read_hydra),
+    Reader(configs.SETTINGS, configs.read_settings, configs.read_settings),
     Reader(lerobot.FILES, lerobot.read_lerobot),
     Reader(maniskill.FILES, maniskill.read_maniskill),
     Reader(sb3.PATTERNS, sb3.read_episodes),
@@ -37,10 +40,11 @@ READERS: Sequence[Reader] = (
     Reader(scalars.TABLES, scalars.read_tables),
     Reader(scalars.LINES, scalars.read_lines),
     Reader(scalars.TORCHRL, scalars.read_torchrl),
-    Reader(wandb_files.WANDB, wandb_files.read_wandb),
+    Reader(wandb_files.WANDB, wandb_files.read_wandb, wandb_files.read_head),
     Reader(mlflow_files.MLFLOW, mlflow_files.read_mlflow),
     Reader(("*.csv", "*.json", "*.jsonl"), read_tables),
     Reader(("*.[mM][pP]4", "*.[wW][eE][bB][mM]", "*.[gG][iI][fF]"), read_paths),
-    Reader(("*",), configs.read_name, is_of_settings=True),
+    Reader(("*",), databases.read_database),
+    Reader(("*",), configs.read_name, configs.read_name),
 )
 """In the order in which one is believed more than the next."""

@@ -36,10 +36,12 @@ def read_run(files: RunFiles, columns: Columns | None = None) -> ForeignRun:
 
 def env_id_of(files: RunFiles) -> str | None:
     """Return the task of a run without reading all of it: by its folder's name, or small files of hyperparameters."""
-    settings = [reader for reader in READERS if reader.is_of_settings]
-    for reader in reversed(settings):  # the folder's name takes no time
-        paths = [path for path in files.matching(*reader.patterns) if (files.infos[path].size or 0) <= _SMALL]
-        if paths and (env_id := reader.read(files, paths, None).env_id):
+    for reader in reversed(READERS):  # the folder's name takes no time
+        read = reader.read_env_id
+        paths = files.matching(*reader.patterns) if read is not None else []
+        if read is reader.read:
+            paths = [path for path in paths if (files.infos[path].size or 0) <= _SMALL]
+        if paths and read is not None and (env_id := read(files, paths, None).env_id):
             return env_id
     return None
 

@@ -9,29 +9,24 @@ from __future__ import annotations
 import contextlib
 import dataclasses
 import functools
-import math
 import struct
 import zlib
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-import numpy as np
-
 from tune_media.foreign.curve_cache import Series, cached
-from tune_media.foreign.return_tags import curves_of
+from tune_media.foreign.logged_rows import STEP, curves_of_rows, series_of_rows
 from tune_media.foreign.run_files import RunFiles
 from tune_media.foreign.settings import env_id_of, settings_of_command, without_own
-from tune_media.foreign.told import STEPS, Curve, Told
+from tune_media.foreign.told import Curve, Told
 from tune_media.foreign.wandb_clips import LOGGED, clips_in_rows
+from tune_media.storage.filesystem import open_file
 from tune_media.values.clip_columns import Columns
 from tune_media.values.secrets import redacted
 from tune_media.values.strict_json import parse_json
 
 WANDB = _LOG, _SUMMARY, _METADATA = "run-*.wandb", "wandb-summary.json", "wandb-metadata.json"
-_AXES = ("global_step", "_step")
-"""The first is TensorBoard's, if W&B copied the numbers from there; the second counts calls if nobody gave a step."""
-_NO_NUMBERS = frozenset((*_AXES, "_runtime", "_timestamp"))
-
+_HEAD_BYTES = 16 * 1024
 _START = b":W&B\xe1\xbe\x00"
 _BLOCK = 32 * 1024
 _HEAD = struct.Struct("<IHB")  # checksum, length, kind
@@ -83,6 +78,14 @@ def read_wandb(files: RunFiles, paths: Sequence[str], columns: Columns | None) -
     )
 
 
+def read_head(files: RunFiles, paths: Sequence[str], columns: Columns | None) -> Told:
+    """Read the task in the config that begins a log."""
+    for path in (path for path in paths if path.endswith(".wandb")):
+        with contextlib.suppress(OSError, ValueError), open_file(files.filesystem, files.full(path)) as file:
+            return Told(env_id=env_id_of(parse_wandb(bytes(file.read(_HEAD_BYTES))).config))
+    return Told()
+
+
 def _curves(files: RunFiles, paths: Sequence[str], columns: Columns) -> list[Curve]:
     """Return the numbers of the logs as curves; without a log, those of the summary as one point each."""
     logs = [path for path in paths if path.endswith(".wandb")]
@@ -90,45 +93,15 @@ def _curves(files: RunFiles, paths: Sequence[str], columns: Columns) -> list[Cur
     for path in logs or [path for path in paths if path.endswith(_SUMMARY)]:
         with contextlib.suppress(OSError, ValueError):  # ``read_wandb`` has told it
             series = {**cached(files, path, functools.partial(_series, files, path)), **series}
-    curves: list[Curve] = []
-    for axis in _AXES:
-        of_axis = {
-            ("", name.removeprefix(f"{axis}:")): one for name, one in series.items() if name.startswith(f"{axis}:")
-        }
-        found = curves_of(of_axis, columns)
-        curves += found if axis == _AXES[0] else [dataclasses.replace(curve, unit=STEPS) for curve in found]
-    return curves
+    return curves_of_rows(series, columns)
 
 
 def _series(files: RunFiles, path: str) -> dict[str, Series]:
-    """Return the numbers by ``<axis>:<name>``, over the first axis that all rows with that name have."""
     content = files.read(path)
-    summary = {} if path.endswith(".wandb") else parse_json(content)
-    rows = [summary] if isinstance(summary, dict) and "_step" in summary else []
     if path.endswith(".wandb"):
-        rows = parse_wandb(content).rows
-    columns: dict[str, list[tuple[float, ...]]] = {}
-    for row in map(dict, map(_flat, rows)):
-        steps = [float(row.get(name, math.nan)) for name in (*_AXES, "_timestamp")]
-        for name, value in row.items():
-            if name not in _NO_NUMBERS and not name.startswith("_wandb/"):
-                columns.setdefault(name, []).append((*steps, value))
-    series = {}
-    for name, numbers in columns.items():
-        first, second, times, values = np.array(numbers, float).T
-        axis, steps = (_AXES[0], first) if np.isfinite(first).all() else (_AXES[1], second)
-        series[f"{axis}:{name}"] = Series(steps, values, times)
-    return series
-
-
-def _flat(row: Mapping[str, Any], outer: str = "") -> Iterator[tuple[str, Any]]:
-    """Yield the numbers of a row, without those of its media, which have a ``_type``."""
-    media = tuple(name.removesuffix("_type") for name in row if name.endswith("/_type"))
-    for name, value in row.items():
-        if type(value) in (int, float) and not name.startswith(media):
-            yield f"{outer}{name}", value
-        elif isinstance(value, Mapping) and "_type" not in value:
-            yield from _flat(value, f"{outer}{name}/")
+        return series_of_rows(parse_wandb(content).rows)
+    summary = parse_json(content)
+    return series_of_rows([summary] if isinstance(summary, dict) and STEP in summary else [])
 
 
 def parse_wandb(content: bytes, *, only_clips: bool = False) -> WandbLog:
@@ -214,7 +187,7 @@ def _row(message: bytes) -> dict[str, Any]:
             path, item = _item(value)
             row["/".join(path)] = item
         elif number == _STEP:
-            row.update(("_step", step) for inner, step in _fields(value) if inner == _STEP_NUMBER)
+            row.update((STEP, step) for inner, step in _fields(value) if inner == _STEP_NUMBER)
     return row
 
 
