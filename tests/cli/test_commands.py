@@ -175,11 +175,19 @@ def test_an_experiment_without_media_is_an_error_that_says_what_to_do(tmp_path):
     assert "Nothing is recorded in" in command("list", tmp_path, code=1)
 
 
-def test_a_folder_too_high_up_is_refused_with_those_below_that_would_do(tmp_path):
+def test_of_a_folder_with_several_experiments_their_names_are_listed(tmp_path):
     for name in ("a/b/lr", "a/b/seeds", "a/c/d/gamma"):
         make_trial(tmp_path / name / "trial", {}, {1: 1.0})
-    told = command("list", tmp_path, code=2)
-    assert all(name in told for name in ("a/b (2 runs)", "a/c/d (1 run)", "pass one of them, such as"))
+    lines = command("list", tmp_path).splitlines()
+    assert [line.split()[:2] for line in lines[1:3]] == [["a/c/d", "1"], ["a/b", "2"]]  # the newest first
+    assert lines[3] == f"Pass one of them, such as {tmp_path}:a/c/d."
+    told = command("list", "--json", tmp_path).splitlines()
+    assert [json.loads(line)["runs"] for line in told] == [1, 2]
+    assert "has 2 experiments, whose runs are not compared" in command(
+        "figure", tmp_path, "-o", tmp_path / "x.png", code=2
+    )
+    assert "trial" in command("list", f"{tmp_path}:a/c/d")
+    assert "has no experiment 'a/x'" in command("list", f"{tmp_path}:a/x", code=2)
     assert len(tm.load(tmp_path / "a" / "b").trials) == 2
 
 

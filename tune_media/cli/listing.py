@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from typing import TYPE_CHECKING
 
 import click
@@ -9,11 +10,12 @@ import click
 from tune_media.cli.command import Command, Outcome, is_json, nothing_recorded
 from tune_media.cli.shared_options import chooses_trials, names_columns, trial_names
 from tune_media.values.number import counted
-from tune_media.values.problems import remedy
+from tune_media.values.problems import message_of, remedy
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+    from tune_media.experiment.experiments import SeveralExperimentsError
     from tune_media.viewing.catalog import Catalog
 
 
@@ -60,10 +62,14 @@ def list_media(
       tune-media list --rows configurations --markdown act.jsonl diffusion.jsonl
     """
     kind = _kind_of_row(every, rows, with_config, csv, markdown)
+    from tune_media.experiment.experiments import SeveralExperimentsError
     from tune_media.viewing.catalog import load
     from tune_media.viewing.trials import lost_lines
 
-    catalog = load(list(experiment), columns=columns)
+    try:
+        catalog = load(list(experiment), columns=columns)
+    except SeveralExperimentsError as several:
+        return _experiments(several)
     if trials:
         catalog = catalog.of_trials(trial_names(catalog, trials))
     if not len(catalog) and (kind == "media" or not catalog.trials):
@@ -87,6 +93,18 @@ def _kind_of_row(every: bool, rows: str | None, with_config: bool, csv: bool, ma
     if every and kind != "media":
         raise click.UsageError(f"--all and --rows {rows} exclude each other.")
     return kind
+
+
+def _experiments(several: SeveralExperimentsError) -> Outcome:
+    """Return the experiments of a folder without a score, since their runs are not compared."""
+    from tune_media.viewing.table import in_lines, laid_out
+
+    facts, rows = [], [["experiment", "runs", "newest"]]
+    for one in several.experiments:
+        facts.append({"experiment": several.argument_of(one), "runs": one.runs, "newest": one.newest})
+        rows.append([one.name, f"{one.runs:,}", time.strftime("%Y-%m-%d %H:%M", time.localtime(one.newest))])
+    what_to_do = message_of(several).remedy
+    return Outcome(iter(facts), [laid_out(rows), in_lines(what_to_do[:1].upper() + what_to_do[1:])])
 
 
 def _tables(catalog: Catalog, kind: str) -> Iterator[str]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import posixpath
+import time
 from collections.abc import Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
@@ -15,12 +16,13 @@ from tune_media.foreign.configs import params_of_name
 from tune_media.foreign.finding import DEEPEST, Found, RunFolder, find_runs
 from tune_media.foreign.reading import env_id_of
 from tune_media.foreign.run_files import RunFiles
-from tune_media.storage.filesystem import as_argument
+from tune_media.storage.filesystem import as_argument, is_local
 from tune_media.storage.passed_over import warn_passed_over
 from tune_media.values.checks import did_you_mean, first_names
 from tune_media.values.number import counted
 from tune_media.values.problems import remedy
 
+_LONG = 0.1  # seconds of a look at all folders
 _TRACKERS = frozenset(("mlartifacts", "mlruns", "wandb"))
 """Their folders may have the runs of others a second time, which are no second runs."""
 
@@ -86,8 +88,11 @@ class SeveralExperimentsError(ValueError):
         self.folder, self.experiments = folder, experiments
         names = first_names([f"{one.name} ({counted(one.runs, 'run')})" for one in experiments], 10)
         told = f"{folder.path!r} has {len(experiments)} experiments, whose runs are not compared: {names}; "
-        one = as_argument(folder.filesystem, f"{folder.path}:{experiments[0].name}")
-        super().__init__(told + remedy(f"pass one of them, such as {one}."))
+        super().__init__(told + remedy(f"pass one of them, such as {self.argument_of(experiments[0])}."))
+
+    def argument_of(self, experiment: Experiment) -> str:
+        """Return what to pass for one of them."""
+        return as_argument(self.folder.filesystem, f"{self.folder.path}:{experiment.name}")
 
 
 class TrialFinder:
@@ -95,19 +100,26 @@ class TrialFinder:
 
     def __init__(self) -> None:
         self._env_ids: dict[str, tuple[Version, str | None]] = {}  # by path, with the version that was read
+        self.rest = 0.0  # seconds until the next look, so that looks take a tenth of the time; 0: they are fast, or far
 
     def find(self, folder: Folder, known: Iterable[TrialFiles] = ()) -> FoundTrials:
         """Return the trials in a folder; of ``known`` ones of ours, few files are asked for.
 
         OSError is raised if no trial is found, and the filesystem answers for no folder of a level: it is away.
         """
-        known = [trial for trial in known if trial.run is None]
+        begin = time.monotonic()
+        found = self._find(folder, [trial for trial in known if trial.run is None])
+        duration = time.monotonic() - begin
+        self.rest = 10 * duration if duration > _LONG and is_local(folder.filesystem) else 0.0
+        return found
+
+    def _find(self, folder: Folder, known: Sequence[TrialFiles]) -> FoundTrials:
         look = TrialFolders(folder.filesystem, known)
         found = find_runs(folder.filesystem, folder.path, look.paths)
         versions = self._versions(folder.filesystem, look, found)
         refused = found.refused | {path: v for path, v in versions.items() if isinstance(v, OSError)}
         of_ours = {path: v for path, v in versions.items() if not isinstance(v, OSError)}
-        runs = self._without_strays(found.runs, is_sweep=bool(versions))
+        runs = [run for run in found.runs if run.is_sure or not versions]  # beside a sweep, others may be figures
         if not runs and not of_ours and (found.is_away or versions):
             raise next(iter(refused.values()))
         for path, why in found.passed_over:
@@ -123,17 +135,6 @@ class TrialFinder:
         asked = list(dict.fromkeys((*found.trials, *found.inside)))
         with ThreadPoolExecutor(pyarrow.io_thread_count(), "tune_media-find") as pool:
             return look.versions(asked, frozenset(found.trials), pool)
-
-    def _without_strays(self, runs: Sequence[RunFolder], *, is_sweep: bool) -> list[RunFolder]:
-        """Return the runs without folders that may be of anything, if others are none: figures and the like."""
-        if not is_sweep and not any(run.is_sure for run in runs):
-            return list(runs)
-        strays = [run.path for run in runs if not run.is_sure]
-        if strays and not is_sweep:
-            others = f" and {counted(len(strays) - 1, 'other folder')}" if strays[1:] else ""
-            told = f"clips in it{others} have names of no known recorder, and beside runs they may be of anything"
-            warn_passed_over(strays[0], f"{told}; pass the folder itself")
-        return [run for run in runs if run.is_sure]
 
     def _experiments(self, folder: Folder, trials: Iterable[str], runs: Sequence[RunFolder]) -> dict[str, str]:
         """Return the name of each trial's experiment, by path.

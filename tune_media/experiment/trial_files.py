@@ -43,7 +43,7 @@ from tune_media.values.clip_columns import Columns
 from tune_media.values.episodes import EpisodeBatch
 from tune_media.values.in_notebook import facts_html
 from tune_media.values.metric_names import main_metrics
-from tune_media.values.number import as_number
+from tune_media.values.number import as_number, counted
 from tune_media.values.score import finite_numbers
 from tune_media.values.secrets import error_text, without_secret
 from tune_media.values.strict_json import parsed_bytes
@@ -513,6 +513,17 @@ class TuneView:
 def unread_of(trials: Iterable[TrialFiles]) -> list[tuple[str, str]]:
     """Return the media files of trials that this process has passed over, or parts of, each with the reason."""
     return passed_over(trial.media_path for trial in trials)
+
+
+def warn_of_not_understood(trials: Iterable[TrialFiles]) -> None:
+    """Say what was seen in runs of other tools and not understood, once for all runs that have the same."""
+    by_sentence: dict[str, list[str]] = {}
+    for trial in trials:
+        for sentence in trial.run.not_understood if trial.run is not None else ():
+            by_sentence.setdefault(sentence, []).append(trial.path)
+    for sentence, paths in by_sentence.items():
+        more = f" (and in {counted(len(paths) - 1, 'other run')})" if len(paths) > 1 else ""
+        warn_passed_over(posixpath.join(paths[0], ""), f"{sentence.rstrip('.')}{more}")
 
 
 def trials_named(name: str, trials: Sequence[TrialFiles]) -> list[TrialFiles]:

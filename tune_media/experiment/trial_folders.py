@@ -23,7 +23,14 @@ from tune_media.experiment.places import Folder
 from tune_media.experiment.policy_files import ResultFile, policies_of
 from tune_media.experiment.state import Listings, Snapshots
 from tune_media.experiment.status import TrialStatus
-from tune_media.experiment.trial_files import TrialFiles, TuneView, Version, mark_abandoned, version_of
+from tune_media.experiment.trial_files import (
+    TrialFiles,
+    TuneView,
+    Version,
+    mark_abandoned,
+    version_of,
+    warn_of_not_understood,
+)
 from tune_media.foreign.result_files import is_result_file
 from tune_media.storage.filesystem import as_argument, is_local
 from tune_media.storage.passed_over import passed_over
@@ -63,6 +70,7 @@ def load_trials(
         trial.tune_view = view
     experiments = [as_argument(trial.filesystem, trial.experiment) for trial in trials]
     warn_of_unrendered((name, trial.contents) for name, trial in zip(experiments, trials, strict=True))
+    warn_of_not_understood(trials)
     in_parallel(_look_for_results, trials)
     with contextlib.suppress(OSError):  # without it, only abandoned trials are unknown
         mark_abandoned(trials, snapshots)
@@ -278,7 +286,8 @@ class Trials:
     def all(self, max_age: float | None = None) -> list[TrialFiles]:
         """Return the trials by name; files are read again after ``max_age`` seconds (1 on local disks, else 10)."""
         with self._lock:
-            if time.monotonic() - self._read_at > (self._pause if max_age is None else max_age):
+            pause = max(self._pause, self._finder.rest) if max_age is None else max_age
+            if time.monotonic() - self._read_at > pause:
                 self._first_read.begin()
                 is_first = not self._first_read.is_over
                 try:
@@ -386,6 +395,7 @@ class Trials:
             trials = [trial for root in self.roots for trial in self._refreshed(root, errors, pool)]
         self._trials = {trial.name: trial for trial in trials}
         self._ids = {trial.id: trial for trial in self._trials.values()}
+        warn_of_not_understood(trials)
         self._warn(errors)
 
     def _refreshed(

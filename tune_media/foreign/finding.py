@@ -240,7 +240,8 @@ class _Search:
             return _Below(has_ours=True) if PARAMS in folder.files else below
         name = "" if folder is self.top else posixpath.relpath(folder.path, self.top.path)
         files = RunFiles(self._filesystem, folder.path, below.loose | below.own)
-        return _Below(runs=[RunFolder(name, files, is_marked or any(map(is_recorders_name, clips)))])
+        is_sure = is_marked or any(map(is_recorders_name, clips)) or _has_steps_of_trackio(folder)
+        return _Below(runs=[RunFolder(name, files, is_sure)])
 
     def _take_in(self, folder: _Folder, below: _Below) -> None:
         """Add to a run's files those of clips by task in a part, of its writer's folders, or of the only run inside."""
@@ -307,6 +308,10 @@ def _is_skipped(name: str) -> bool:
 def _is_step_of_trackio(path: str) -> bool:
     """Return whether a folder is that of a step in a run's media: ``media/<project>/<run>/<step>``."""
     return path.split("/")[-4:-3] == ["media"] and posixpath.basename(path).isdecimal()
+
+
+def _has_steps_of_trackio(folder: _Folder) -> bool:
+    return any(_is_step_of_trackio(inner.path) for inner in folder.inner)
 
 
 def _are(items: Sequence[str]) -> str:

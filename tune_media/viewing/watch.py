@@ -15,10 +15,12 @@ from typing import TYPE_CHECKING, Any
 from werkzeug.serving import BaseWSGIServer, WSGIRequestHandler, make_server
 from werkzeug.wrappers import Response
 
-from tune_media.experiment.experiments import experiment_at, experiments_at
+from tune_media.experiment.experiments import experiments_at
+from tune_media.experiment.places import Folder
 from tune_media.experiment.trial_folders import LogDirectory, Trials, load_trials
 from tune_media.values.problems import message_of, remedy
 from tune_media.values.threads import start_thread
+from tune_media.viewing.experiment_list import ExperimentList
 from tune_media.viewing.tape_player import TapePlayer
 from tune_media.viewing.web import ViewerApp
 
@@ -51,15 +53,17 @@ def make_watch_server(
         folder, there = experiments_at(path, wait=wait)
     except ValueError as error:
         raise ValueError(message_of(error) + " If its sweep starts later, pass --wait.") from error
-    if len(there) > 1:
-        folder = experiment_at(path)
-    if columns and not wait:
+    if columns and len(there) == 1:
         try:
             load_trials(path, None, columns)
         except ValueError as error:  # no table has such a column
             raise ValueError(message_of(error) + " If the table comes later, pass --wait.") from error
-    trials = Trials([LogDirectory(folder, columns=columns)])
-    viewer = ViewerApp(trials, folder.name, None if token is None else TapePlayer(token))
+    player = None if token is None else TapePlayer(token)
+
+    def viewer_of(place: Folder) -> ViewerApp:
+        return ViewerApp(Trials([LogDirectory(place, columns=columns)]), place.experiment or place.name, player)
+
+    viewer = viewer_of(folder) if len(there) < 2 else ExperimentList(folder, viewer_of)
     app = only_local(viewer) if host in LOCAL_HOSTS else viewer
     family = socket.AF_INET6 if ":" in host else socket.AF_INET
     try:
@@ -69,7 +73,8 @@ def make_watch_server(
         raise OSError(why + remedy("Pass another --port (0 takes a free one) or --host.")) from error
     with listener:  # the server has a copy
         server = make_server(host, port, app, threaded=True, request_handler=_QuietHandler, fd=listener.fileno())
-    start_thread("tune_media-watch", viewer.read_ahead)
+    if isinstance(viewer, ViewerApp):
+        start_thread("tune_media-watch", viewer.read_ahead)
     return server
 
 

@@ -130,7 +130,7 @@ class ViewerApp:
                 return self._media(request, *rest.partition("/")[::2])
             if folder == "played":
                 return self._played_clip(request, *rest.partition("/")[::2])
-            return _static(rest if folder == "static" else request.path.lstrip("/") or "index.html")
+            return static_file(rest if folder == "static" else request.path.lstrip("/") or "index.html")
         except HTTPException as error:
             return Response(error.description or error.name, error.code, mimetype="text/plain")
         except Exception as error:  # a page that says so instead of the server's traceback
@@ -324,7 +324,7 @@ def _keep_one_range(environ: WSGIEnvironment, size: int) -> None:
         environ.pop("HTTP_RANGE", None)
 
 
-def _static(name: str) -> Response:
+def static_file(name: str) -> Response:
     """Return a file of the front end."""
     path = STATIC / name
     if name not in static_files():

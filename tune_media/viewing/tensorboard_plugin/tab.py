@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Iterable
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from tensorboard.plugins import base_plugin
@@ -57,8 +58,10 @@ class EpisodesTab(base_plugin.TBPlugin):
 def log_directories(context: Any) -> list[LogDirectory]:
     """Return the folders of ``--logdir`` or ``--logdir_spec`` (with which the ``TBContext`` has no ``logdir``)."""
     if context.logdir:
-        return [LogDirectory.of(str(context.logdir))]
-    return LogDirectory.of_spec(str(getattr(context.flags, "logdir_spec", None) or ""))
+        folders = [LogDirectory.of(str(context.logdir))]
+    else:
+        folders = LogDirectory.of_spec(str(getattr(context.flags, "logdir_spec", None) or ""))
+    return [replace(folder, needs_clips=True) for folder in folders]
 
 
 def _title(context: Any) -> str:
