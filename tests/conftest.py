@@ -33,7 +33,6 @@ AT_START = str(Path(__file__).parent / "support" / "at_start")
 os.environ["PYTHONPATH"] = os.pathsep.join(filter(None, [ROOT, AT_START, os.environ.get("PYTHONPATH")]))
 
 
-IS_NOT_LINUX = sys.platform != "linux" or as_on_macos.is_simulated()
 if as_on_macos.is_simulated() and hasattr(os, "sched_setaffinity"):  # not a worker of xdist, which has had it
     as_on_macos.remove_what_macos_lacks()
 
@@ -52,8 +51,6 @@ def pytest_configure(config):
 def pytest_collection_modifyitems(items):
     """Mark the tests that start Ray, which `make test-fast` leaves out; their files come first: they take longest."""
     for item in items:
-        if IS_NOT_LINUX and item.get_closest_marker("linux"):
-            item.add_marker(pytest.mark.skip(reason="it needs what only Linux has"))
         if "e2e" in item.path.parts or "ray_session" in getattr(item, "fixturenames", ()):
             item.add_marker(pytest.mark.ray)
     with_ray, slow = ({item.path for item in items if item.get_closest_marker(name)} for name in ("ray", "slow"))

@@ -118,8 +118,11 @@ def test_folders_of_loops_are_listed_drawn_tiled_and_examined(run):
             command(*words)
             assert Path(words[-1]).exists(), words
         print(command("doctor", "CartPole-v1").splitlines()[-1])
+        of_rllib = CliRunner().invoke(main, ["doctor", "tests.support.envs.multi_agent:MultiAgentCountingEnv"])
+        print(of_rllib.output.splitlines()[-1])
         """)
-    assert printed.splitlines() == ["2", "This env can be recorded."]
+    told = "- it cannot be made: ModuleNotFoundError: No module named 'ray'. Install it: "
+    assert printed.splitlines() == ["2", "This env can be recorded.", told + RLLIB]
 
 
 @pytest.mark.slow

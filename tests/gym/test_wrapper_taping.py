@@ -1,6 +1,5 @@
 """The chosen episodes of a wrapper are rendered from their tapes, in another process."""
 
-import contextlib
 import copy
 import functools
 import os
@@ -10,7 +9,6 @@ import subprocess
 import sys
 import textwrap
 import threading
-from pathlib import Path
 
 import gymnasium as gym
 import numpy as np
@@ -49,13 +47,9 @@ def children():
 
 
 def processes():
-    found = set()
-    for task in Path("/proc/self/task").glob("*/children"):
-        for child in task.read_text().split():
-            with contextlib.suppress(OSError):  # it has ended
-                if b"tune_media.replay.child" in Path(f"/proc/{child}/cmdline").read_bytes():
-                    found.add(int(child))
-    return found
+    told = subprocess.run(["ps", "-A", "-o", "ppid=,pid=,args="], capture_output=True, text=True, check=True).stdout
+    lines = (line.split(maxsplit=2) for line in told.splitlines() if "tune_media.replay.child" in line)
+    return {int(process) for parent, process, _ in lines if int(parent) == os.getpid()}
 
 
 @pytest.mark.parametrize("vector", [False, True])
