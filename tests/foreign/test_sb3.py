@@ -1,5 +1,7 @@
 """Episodes and curves of Stable-Baselines3, from the files that its own classes write."""
 
+import dataclasses
+
 import gymnasium as gym
 import numpy as np
 import pytest
@@ -10,6 +12,7 @@ from stable_baselines3.common.logger import configure
 from stable_baselines3.common.monitor import Monitor, load_results
 
 from tests.support.foreign_run import curves_in, run_in
+from tune_media.experiment.loop_results import episodes_of_run, results_of_run
 
 
 class Succeeding(gym.Wrapper):
@@ -105,10 +108,30 @@ def test_a_monitor_names_the_env(tmp_path):
 
 
 def test_a_monitor_of_an_evaluation_is_read_if_nothing_else_tells_of_it(trained, tmp_path):
-    run = run_in(only(trained, tmp_path, "eval/monitor.csv"))
-    assert {episode.section for episode in run.episodes} == {"evaluation"}
-    assert {episode.step for episode in run.episodes} == {None}
-    assert len(run.episodes) == np.load(trained / "evaluations.npz")["results"].size
+    file = np.load(trained / "evaluations.npz")
+    alone = run_in(only(trained, tmp_path, "eval/monitor.csv"))
+    assert {episode.section for episode in alone.episodes} == {"evaluation"}
+    assert [episode.step for episode in alone.episodes] == file["ep_lengths"].cumsum().tolist()
+    run = run_in(only(trained, tmp_path, "eval/monitor.csv", "*.monitor.csv"))
+    evaluated = [episode for episode in run.episodes if episode.section == "evaluation"]
+    steps = np.reshape([episode.step for episode in evaluated], file["results"].shape)
+    assert (steps == steps[:, :1]).all()  # those of one evaluation are at one step: that of the training until then
+    assert (steps[:, 0] <= file["timesteps"]).all()
+    assert (np.diff(steps[:, 0]) > 0).all()
+
+
+def test_results_are_the_means_of_each_evaluation(trained, tmp_path):
+    file = np.load(trained / "evaluations.npz")
+    run = run_in(only(trained, tmp_path, "evaluations.npz"))
+    episodes = episodes_of_run(run)
+    results = results_of_run(dataclasses.replace(run, told=[dataclasses.replace(run.told[0], curves=None)]), episodes)
+    assert [result["timesteps_total"] for result in results] == file["timesteps"].tolist()
+    for name, array in (("episode_return_mean", "results"), ("episode_len_mean", "ep_lengths")):
+        means = [result[f"evaluation/{name}"] for result in results]
+        assert means == pytest.approx(file[array].mean(axis=1).tolist())
+    rates = [result["evaluation/custom_metrics/success_rate"] for result in results]
+    assert rates == pytest.approx(file["successes"].mean(axis=1).tolist())
+    assert episodes.last("evaluation")["episode_return"].to_pylist() == file["results"][-1].tolist()
 
 
 def test_a_half_written_line_of_a_monitor_gives_no_wrong_number(trained, tmp_path):

@@ -7,7 +7,7 @@ import functools
 import itertools
 import operator
 from collections.abc import Iterator, Sequence
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 import pyarrow as pa
@@ -45,6 +45,7 @@ class LoopEpisodes:
     """
 
     table: pa.Table  # their ``COLUMNS``
+    _has_own_steps: ClassVar = True  # without a training, the steps of an evaluation are its own
 
     @classmethod
     def of(cls, tables: Sequence[pa.Table]) -> LoopEpisodes:
@@ -53,8 +54,8 @@ class LoopEpisodes:
 
     def last(self, section: str) -> pa.Table:
         """Return the episodes of a section's last result, or the last ``WINDOW`` of all sections if it has none."""
-        episodes = self._in_section(section)
-        return self._window(section, episodes, len(episodes)) if len(episodes) else self.table[-WINDOW:]
+        windows = self._windows(section)
+        return self._in_section(section)[slice(*windows[-1])] if windows else self.table[-WINDOW:]
 
     @functools.cached_property
     def results(self) -> list[dict[str, Any]]:
@@ -76,10 +77,10 @@ class LoopEpisodes:
                 yield {"training_iteration": step, "timestamp": times[step]} | functools.reduce(operator.or_, results)
 
     def _results_of(self, section: str) -> Iterator[dict[str, Any]]:
-        episodes = self._in_section(section)
-        count, parts = len(episodes), 1 if self._is_of_one_step(section) else min(len(episodes), _MAX_RESULTS)
-        for end in sorted(count - count * skipped // parts for skipped in range(parts)):
-            window = self._window(section, episodes, end)
+        windows = self._windows(section)
+        parts = min(len(windows), _MAX_RESULTS)
+        for number in sorted(len(windows) - 1 - len(windows) * skipped // parts for skipped in range(parts)):
+            window = self._in_section(section)[slice(*windows[number])]
             custom = summarized(dict(row or ()) for row in window["metrics"].to_pylist())
             custom |= success_rate(window["success"].to_pylist())
             told = {RETURN_NAMES[0]: "episode_return", LENGTH_NAME: "episode_length"}
@@ -96,24 +97,26 @@ class LoopEpisodes:
     def _in_section(self, section: str) -> pa.Table:
         return self.table.filter(pc.equal(self.table["section"], section))
 
-    def _is_of_one_step(self, section: str) -> bool:
-        """Whether the episodes of a section are of one evaluation, and none of a training: the means are over all."""
-        return section != TRAIN and pc.count_distinct(self._in_section(section)["env_steps"], mode="all").as_py() == 1
-
-    def _window(self, section: str, episodes: pa.Table, end: int) -> pa.Table:
-        if self._is_of_one_step(section):
-            return episodes[:end]
-        window = episodes[max(0, end - WINDOW) : end]
-        if section == TRAIN or TRAIN not in self._sections:  # without training, steps are the evaluation's own
-            return window
-        steps = window["env_steps"].to_pylist()[::-1]
-        count = len(list(itertools.takewhile(lambda step: step == steps[0], steps)))
-        return window[-count:] if count > 1 else window
+    def _windows(self, section: str) -> list[tuple[int, int]]:
+        """Return the first episode of each result of a section, and the one after its last."""
+        steps = self._in_section(section)["env_steps"].to_pylist()
+        windows = [(max(0, end - WINDOW), end) for end in range(1, len(steps) + 1)]
+        if section == TRAIN or (self._has_own_steps and TRAIN not in self._sections):
+            return windows
+        ends = [number for number in range(1, len(steps)) if steps[number] != steps[number - 1]] + [len(steps)]
+        evaluations = list(itertools.pairwise([0, *ends])) if steps else []
+        return [(first, end) if end - first > 1 else windows[end - 1] for first, end in evaluations]
 
 
 def _mean(window: pa.Table, name: str) -> float:
     values = np.array([np.nan if value is None else value for value in window[name].to_pylist()], float)
     return float(np.mean(values)) if len(values) else np.nan
+
+
+class _RunEpisodes(LoopEpisodes):
+    """The episodes of a run of another tool, which has evaluations at the steps of the training."""
+
+    _has_own_steps = False
 
 
 def episodes_of_run(run: ForeignRun) -> LoopEpisodes | None:
@@ -122,7 +125,8 @@ def episodes_of_run(run: ForeignRun) -> LoopEpisodes | None:
     for number, row in enumerate(rows):  # those without a time keep their order
         row["finished_at"] = float(number) if row["finished_at"] is None else row["finished_at"]
         row["metrics"] = list(row["metrics"].items())
-    return LoopEpisodes(pa.Table.from_pylist(rows, _SCHEMA).sort_by("finished_at")) if rows else None
+    table = pa.Table.from_pylist(rows, _SCHEMA).sort_by("finished_at")
+    return _RunEpisodes(table) if rows else None
 
 
 def results_of_run(run: ForeignRun, episodes: LoopEpisodes | None) -> list[dict[str, Any]]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import bisect
 import csv
 import dataclasses
 import io
@@ -39,7 +40,7 @@ def read_episodes(files: RunFiles, paths: Sequence[str], columns: Columns | None
     for monitor in monitors:
         by_section[monitor.section].append(monitor)
     trained = _with_steps([monitor.episodes for monitor in by_section[TRAIN]])
-    evaluated = told.episodes or list(itertools.chain(*(monitor.episodes for monitor in by_section[EVALUATION])))
+    evaluated = told.episodes or _at_steps_of([monitor.episodes for monitor in by_section[EVALUATION]], trained)
     return dataclasses.replace(
         told,
         env_id=next(filter(None, (monitor.env_id for monitor in itertools.chain(*by_section.values()))), None),
@@ -134,6 +135,22 @@ def _with_steps(each: Sequence[Sequence[Episode]]) -> list[Episode]:
     return [
         dataclasses.replace(episode, step=step, finished_at=episode.finished_at if is_timed else None)
         for episode, step in zip(ordered, steps, strict=True)
+    ]
+
+
+def _at_steps_of(each: Sequence[Sequence[Episode]], trained: Sequence[Episode]) -> list[Episode]:
+    """Return the episodes of evaluations, with the steps of the last training episode that had ended before each.
+
+    If no training is known, the steps are the evaluation's own; if it has no times, nobody knows them.
+    """
+    evaluated, times = _with_steps(each), [episode.finished_at or 0.0 for episode in trained]
+    if not trained:
+        return evaluated
+    is_timed = all(times) and all(episode.finished_at for episode in evaluated)
+    steps = [0.0, *(episode.step or 0.0 for episode in trained)]
+    return [
+        dataclasses.replace(episode, step=steps[bisect.bisect(times, episode.finished_at or 0.0)] if is_timed else None)
+        for episode in evaluated
     ]
 
 
