@@ -260,7 +260,10 @@ def test_the_trajectory_beside_the_only_clip_of_its_folder_is_of_this_clip(tmp_p
 
 def maniskills(count, reset):
     episode = {"control_mode": "pd_joint_pos", "elapsed_steps": 50, "reset_kwargs": reset}
-    rows = [{"episode_id": n, "episode_seed": 10 + n, "success": n > 0, **episode} for n in range(count)]
+    rows = [
+        {"episode_id": n, "episode_seed": [10 + n] if n % 2 else 10 + n, "success": n > 0, **episode}
+        for n in range(count)
+    ]
     return {"env_info": {"env_id": "PickCube-v1", "max_episode_steps": 50}, "commit_info": None, "episodes": rows}
 
 

@@ -264,3 +264,46 @@ def test_a_server_of_other_clips_gives_webm_as_such(tmp_path):
         server.shutdown()
         thread.join()
         server.server_close()
+
+
+def test_no_link_out_of_a_part_of_a_run_is_served(tmp_path):
+    write_clips(tmp_path / "secret", ["a.mp4"])
+    run = tmp_path / "logs" / "run"
+    write_clips(run / "eval" / "videos_step_10" / "lift_0", ["eval_episode_0.mp4"])
+    write_clips(run / "eval" / ".hidden", ["b.mp4"])
+    (run / "eval_info.json").write_text(json.dumps({"per_episode": [], "video_paths": ["../../secret/a.mp4"]}))
+    (run / "eval" / "videos_step_10" / "eval_episode_1.mp4").symlink_to(tmp_path / "secret" / "a.mp4")
+    (run / "eval" / "videos_step_10" / "push_0").symlink_to(tmp_path / "secret")
+    (run / "videos").symlink_to(tmp_path / "secret")
+    (trial,) = watched(tmp_path / "logs")
+    served = [line["path"] for line in trial.lines if trial.media_file(line["path"])]
+    assert served == ["eval/videos_step_10/lift_0/eval_episode_0.mp4"]
+    others = ["eval/videos_step_10/eval_episode_1.mp4", "eval/videos_step_10/push_0/a.mp4", "videos/a.mp4"]
+    for path in [*others, "eval/.hidden/b.mp4", "../../secret/a.mp4", "eval/../../../secret/a.mp4"]:
+        assert trial.media_file(path) is None
+        with pytest.raises(FileNotFoundError):
+            trial.read_media(path)
+
+
+def test_lerobots_evaluations_are_trials_with_returns_and_success(tmp_path):
+    """Both forms of ``eval_info.json``, one folder above the clips, whose paths are those of where they were made."""
+    for run, gain in (("a", 1), ("b", 2)):
+        write_clips(tmp_path / "old" / run / "videos", [f"eval_episode_{number}.mp4" for number in range(2)])
+        videos = [f"outputs/eval/{run}/videos/eval_episode_{number}.mp4" for number in range(2)]
+        each = [
+            {"episode_ix": n, "sum_reward": gain * (n + 1.0), "max_reward": 1.0, "success": bool(n), "seed": 1000 + n}
+            for n in range(3)
+        ]
+        told = {"per_episode": each, "aggregated": {"pc_success": 67.0}, "video_paths": videos}
+        (tmp_path / "old" / run / "eval_info.json").write_text(json.dumps(told))
+    catalog = tm.load(tmp_path / "old")
+    assert [trial.name for trial in catalog.trials] == ["a", "b"]
+    assert sorted((row["trial"], row["episode_return"], row["seed"], row["success"]) for row in catalog) == [
+        ("a", 1.0, 1000, False),
+        ("a", 2.0, 1001, True),
+        ("b", 2.0, 1000, False),
+        ("b", 4.0, 1001, True),
+    ]
+    assert [trial.last_metrics["evaluation/episode_return_mean"] for trial in catalog.trials] == [2.0, 4.0]
+    assert "on 3 evaluation seeds" in command("list", tmp_path / "old")
+    assert [row["episode_return"] for row in tm.load(tmp_path / "old" / "b" / "videos")] == [2.0, 4.0]  # given alone

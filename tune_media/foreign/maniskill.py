@@ -43,11 +43,14 @@ def read_maniskill(files: RunFiles, paths: Sequence[str], columns: Columns | Non
 
 
 def _episodes(recording: Any) -> list[dict[str, Any]]:
-    """Return the episodes of a recording; none of another JSON file."""
+    """Return the episodes of a recording, each with one seed; none of another JSON file."""
     if not isinstance(recording, dict) or "env_info" not in recording:
         return []
     episodes = recording.get("episodes")
-    return [row for row in episodes if isinstance(row, dict)] if isinstance(episodes, list) else []
+    rows = [row for row in episodes if isinstance(row, dict)] if isinstance(episodes, list) else []
+    seeds = [row.get("episode_seed") for row in rows]  # of one env, it may be a list of one
+    seeds = [seed[0] if isinstance(seed, list) and len(seed) == 1 else seed for seed in seeds]
+    return [{**row, "episode_seed": seed} for row, seed in zip(rows, seeds, strict=True)]
 
 
 def _clips_of(files: RunFiles, path: str, rows: Sequence[Mapping[str, Any]]) -> list[str]:
