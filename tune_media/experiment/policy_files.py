@@ -43,16 +43,16 @@ class ResultFile:
             self._version = version
         return self._runs
 
-    def policy(self, name: str) -> PolicyFiles:
-        """Return the files of a policy, which are not read yet."""
-        return PolicyFiles(self, name)
+    def policy(self, name: str, prefix: str = "") -> PolicyFiles:
+        """Return the files of a policy, which are not read yet; ``prefix`` stands before its name."""
+        return PolicyFiles(self, name, prefix)
 
 
 class PolicyFiles(TrialFiles):
     """A policy of a file of results; its path is that of the file and the policy's name, its folder the file's."""
 
-    def __init__(self, file: ResultFile, policy: str) -> None:
-        super().__init__(policy, file.filesystem, posixpath.join(file.path, policy))
+    def __init__(self, file: ResultFile, policy: str, prefix: str = "") -> None:
+        super().__init__(posixpath.join(prefix, policy), file.filesystem, posixpath.join(file.path, policy))
         self._file, self._policy = file, policy
 
     @property

@@ -18,7 +18,7 @@ from typing import Any, TypeVar
 import pyarrow.fs
 
 from tune_media.experiment import places
-from tune_media.experiment.experiments import FoundTrial, TrialFinder, one_experiment
+from tune_media.experiment.experiments import FoundTrial, FoundTrials, TrialFinder, one_experiment
 from tune_media.experiment.places import Folder
 from tune_media.experiment.policy_files import ResultFile, policies_of
 from tune_media.experiment.state import Listings, Snapshots
@@ -188,15 +188,30 @@ class LogDirectory:
         prefix: What TensorBoard puts before the names of its runs (``--logdir_spec prefix:path``), or ``""``.
         columns: Of tables of other tools.
         needs_clips: Runs of other tools that have no clips are left out: TensorBoard shows the rest of them itself.
+        file: A file of results in the folder, whose policies are the trials; None: those in the folder are.
     """
 
     folder: Folder
     prefix: str = ""
     columns: Columns | None = None
     needs_clips: bool = False
+    file: ResultFile | None = None
+
+    def find(self, finder: TrialFinder, known: Iterable[TrialFiles]) -> FoundTrials:
+        """Return the trials inside; of ``known`` ones of ours, few files are asked for."""
+        if self.file is None:
+            return finder.find(self.folder, known)
+        try:
+            version, policies = self.file.version, [posixpath.join(self.file.path, name) for name in self.file.runs()]
+        except (OSError, ValueError) as error:  # it is being written
+            own = [trial.path for trial in known if trial.path.startswith(f"{self.file.path}/")]
+            return FoundTrials(refused=dict.fromkeys(own or [self.file.path], OSError(error_text(error))))
+        return FoundTrials([FoundTrial(path, version, None, "") for path in policies])
 
     def trial(self, path: str) -> TrialFiles:
         """Return the files of a trial inside."""
+        if self.file is not None:
+            return self.file.policy(path.removeprefix(f"{self.file.path}/"), self.prefix)
         name = posixpath.join(self.prefix, posixpath.relpath(path, self.folder.path))
         return TrialFiles(name, self.folder.filesystem, path, self.columns)
 
@@ -403,7 +418,7 @@ class Trials:
     ) -> list[TrialFiles]:
         """Return the trials of a log directory; one that cannot be read stays as it was, and its error is added."""
         known = {trial.path: trial for trial in self._trials.values() if trial.filesystem is root.folder.filesystem}
-        found = self._finder.find(root.folder, known.values())
+        found = root.find(self._finder, known.values())
         wanted = (t for t in found.of(root.folder.experiment) if t.shows_clips or not root.needs_clips)
         there = {trial.path: trial for trial in wanted}
         trials = {path: known[path] for path in known.keys() & found.refused.keys()}

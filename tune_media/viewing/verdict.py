@@ -135,7 +135,11 @@ def _set_apart(scored: Sequence[Judged], judged: int, *, is_clear: bool) -> tupl
     early = [entry for entry in scored if entry.set_apart == UNEQUAL_TRAINING]
     others = sum(entry.set_apart == OTHER_RETURN for entry in scored)
     alone = len(scored) - judged - len(early) - others  # of one run
-    told = [f"{others} cannot be compared: their return is {_other_returns(scored)}."] if others else []
+    told = (
+        [f"{others} cannot be compared: {'its' if others == 1 else 'their'} return is {_other_returns(scored)}."]
+        if others
+        else []
+    )
     told += [_stopped(early, is_alone=judged + alone == 1)] if early else []
     if alone:
         told.append(
