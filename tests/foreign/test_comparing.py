@@ -1,0 +1,94 @@
+"""Runs of other tools are compared if they can be: real files of Stable-Baselines3 and of Isaac Lab's rsl_rl."""
+
+import math
+import shutil
+from pathlib import Path
+
+import pytest
+
+import tune_media as tm
+from tests.support.commands import command
+from tune_media.viewing.curves import Curves
+from tune_media.viewing.figure import write_figure
+
+DATA = Path(__file__).parents[1] / "data" / "foreign"
+ISAACS = DATA / "isaac_lab" / "logs" / "rsl_rl" / "toy_flat" / "2026-11-29_14-00-00"
+RETURN = "episode_return_mean"
+
+
+@pytest.fixture
+def logs(tmp_path):
+    """Three seeds of PPO and a run of SAC; a copy stands for the third seed."""
+    shutil.copytree(DATA / "sb3_tensorboard", tmp_path / "logs")
+    shutil.copytree(tmp_path / "logs" / "PPO_1", tmp_path / "logs" / "PPO_3")
+    return tmp_path / "logs"
+
+
+@pytest.fixture
+def mixed(logs):
+    """Beside them a run whose return has another tag, and counts in iterations; no file tells its hyperparameters."""
+    (logs / "toy").mkdir()
+    (events,) = ISAACS.glob("events*")
+    shutil.copy(events, logs / "toy")
+    return logs
+
+
+def test_runs_with_the_names_that_sb3_gives_are_one_configuration_each(logs):
+    table = tm.load(logs).compare()
+    assert list(zip(table["name"], table["n"], strict=True)) == [("PPO", 3), ("SAC_1", 1)]
+
+
+def test_a_figure_of_three_seeds_of_sb3_is_a_papers_curve(logs):
+    path = logs / "curves.pdf"
+    figure = write_figure(tm.load(logs), path)
+    ppo = figure.configurations[0]
+    assert (ppo.configuration.title, len(ppo.runs), ppo.step) == ("PPO", 3, 320.0)
+    assert ppo.mean.low < ppo.mean.value < ppo.mean.high
+    assert figure.shown.startswith("Mean over 1 to 3 runs, with its 95 % interval, of 2 configurations in ")
+    assert path.read_bytes().startswith(b"%PDF")
+
+
+def test_returns_of_different_tags_are_not_judged_together_and_a_line_says_why(mixed):
+    catalog = tm.load(mixed)
+    table = catalog.compare()
+    assert dict(zip(table["name"], table["why"], strict=True))["toy"] == "other_return"
+    assert math.isnan(table["behind"][list(table["name"]).index("toy")])
+    why = "1 cannot be compared: its return is Train/mean_reward over iterations."
+    assert why in catalog.verdict.sentence
+    told = command("list", mixed)
+    assert why in told and "set apart: another return" in told
+
+
+def test_curves_of_different_units_are_drawn_apart(mixed):
+    catalog = tm.load(mixed)
+    figure = write_figure(catalog, mixed / "curves.svg")
+    assert figure.lacking[0] == (
+        "Drawn apart, and not compared: rollout/ep_rew_mean over env steps, and Train/mean_reward over iterations."
+    )
+    drawn = (mixed / "curves.svg").read_text()
+    assert "<!-- env steps -->" in drawn and "<!-- iterations -->" in drawn  # at the axes
+    curves = Curves().of(catalog.trials, RETURN)
+    units = dict(zip((trial.name for trial in catalog.trials), curves["unit"], strict=True))
+    assert units == {"PPO_1": "env steps", "PPO_2": "env steps", "PPO_3": "env steps", "SAC_1": "env steps",
+                     "toy": "iterations"}  # fmt: skip
+
+
+def test_two_runs_whose_returns_differ_in_their_tags_are_not_comparable(mixed):
+    for name in ("PPO_2", "PPO_3", "SAC_1"):
+        shutil.rmtree(mixed / name)
+    assert tm.load(mixed).verdict.sentence == (
+        "Not comparable: the mean return of PPO_1 is rollout/ep_rew_mean over env steps, and that of others "
+        "Train/mean_reward over iterations."
+    )
+
+
+@pytest.mark.parametrize("form", ["lerobot_eval", "lerobot_eval_old"])
+def test_lerobots_own_files_are_judged(form):
+    files = sorted((DATA / form).rglob("eval_info.json"))
+    catalog = tm.load(files)
+    assert [trial.name for trial in catalog.trials] == ["14-00-00_toy_act", "14-30-00_toy_act"]
+    assert catalog.compare()["rank"].tolist() == [1, 2]
+    assert "policy" in catalog.verdict.sentence and "evaluation seeds" in catalog.verdict.sentence
+    assert {row["trial"] for row in catalog} == {"14-00-00_toy_act", "14-30-00_toy_act"}  # with their clips
+    gate = tm.gate(*files, metric="success")
+    assert gate.verdict in ("undecided", "pass")
