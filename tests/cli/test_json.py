@@ -255,7 +255,7 @@ def test_the_demo_ends_with_the_verdict_that_list_gives(sweep, monkeypatch, caps
 @pytest.mark.parametrize(
     ("words", "error", "remedy"),
     [
-        (["list", "{sweep}", "--csv"], "--csv and --json exclude", r"see `.* list --help`"),
+        (["list", "{sweep}", "--csv"], "--csv, --markdown and --json exclude", r"see `.* list --help`"),
         (["list", "{sweep}", "--trials", "tria"], "2 trials have 'tria'", None),
         (["list", "{sweep}/none"], "There is no folder", "pass the experiment's folder, .* prints\\."),
         (["grid", "{sweep}"], "Missing option '-o'", r"see `.* grid --help`"),

@@ -97,6 +97,6 @@ def test_policies_worse_by_just_the_margin_seldom_pass_and_equal_ones_are_seldom
         hardness = random.normal(50, 5, 60)
         write(base, hardness + random.normal(0, 1, 60))
         write(candidate, hardness + random.normal(0, 1, 60))
-        pairs = compared(file_sides([base, candidate], None, None), measure, None, 0.95)
+        pairs = compared(file_sides([base, candidate], None, None, None), measure, None, 0.95)
         wrong += pairs.standings[False].verdict == WORSE
     assert wrong <= 10  # of 100 at 5 %: more in one of a hundred tests

@@ -20,13 +20,17 @@ from tune_media.values.problems import argument, remedy
 
 
 def file_sides(
-    sources: Sequence[Any], filesystem: pyarrow.fs.FileSystem | None, columns: Mapping[str, str] | None
+    sources: Sequence[Any],
+    policy: Any,
+    filesystem: pyarrow.fs.FileSystem | None,
+    columns: Mapping[str, str] | None,
 ) -> list[TrialFiles]:
     """Return the sides of a gate if they are files of results, or policies in these, ``FILE:POLICY``; else none.
 
-    Raises ValueError if one side alone is a file, or has not just the one policy, OSError if it cannot be read.
+    They are none if a function loads a ``policy`` from each file. Raises ValueError if one side alone is a file, or has
+    not just the one policy, OSError if it cannot be read.
     """
-    sides = [policy_named(source, filesystem, columns) for source in sources]
+    sides = [] if policy is not None else [policy_named(source, filesystem, columns) for source in sources]
     found = [side for side in sides if side is not None]
     if found and len(found) < len(sides):
         text = f"gate() cannot play {checks.as_shown(sources[sides.index(None)])} on the starts of a file of results: "

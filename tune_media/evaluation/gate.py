@@ -354,14 +354,14 @@ def gate(
     checks.an_instance("a tune_media.evaluation.gate.GateProgress", GateProgress).check("gate(progress=...)", progress)
     questions = _questions(policies, at_least)
     names = ["", *map(str, policies)][-2:]
-    if of_files := file_sides(policies, filesystem, columns):
-        playing = {"env": env, "env_config": env_config, "policy": policy, "output": output, "video": video, **flags}
+    if of_files := file_sides(policies, policy, filesystem, columns):
+        playing = {"env": env, "env_config": env_config, "output": output, "video": video, **flags}
         playing |= {"explore": explore, "connectors": connectors, "success": success, "success_when": success_when}
         refuse_playing({**playing, "workers": workers, "checkpoint": checkpoint != "last", "allow_same": False})
         level = 1 - (1 - LEVEL) / questions
-        return _of_files(names, compared(of_files, measure, seeds, level, allow_same=allow_same), measure, level)
-    if plan:
-        _check_plan(output, anew=anew)
+        pairs = compared(of_files, measure, seeds, level, allow_same=allow_same)
+        return _of_files(names, [side.path for side in of_files], pairs, measure, level)
+    _check_plan(output, anew=anew, plan=plan)
     check_ray_for(policy, workers)
     folder = GateFolder(output, policies[-1], anew=anew)
     places = [named(source, filesystem) for source in policies]  # before checkpoints, which run code, are read
@@ -399,8 +399,10 @@ def gate(
         return _with_page(judged, folder)
 
 
-def _of_files(names: Sequence[str], pairs: FilePairs, measure: Measure, level: float) -> Gate:
-    verdicts = [_verdict("", pairs, measure, level, of_floor) for of_floor in pairs.standings]
+def _of_files(names: Sequence[str], paths: Sequence[str], pairs: FilePairs, measure: Measure, level: float) -> Gate:
+    trials = dict(zip(ROLES[-len(paths) :], paths, strict=True))
+    found = [_verdict("", pairs, measure, level, of_floor) for of_floor in pairs.standings]
+    verdicts = [replace(verdict, trials=trials) for verdict in found]
     return Gate(names[0], names[1], measure.metric, "", verdicts)
 
 
@@ -437,9 +439,9 @@ def _questions(policies: Sequence[Any], at_least: float | None) -> int:
     return questions
 
 
-def _check_plan(output: str | None, *, anew: bool) -> None:
+def _check_plan(output: str | None, *, anew: bool, plan: bool) -> None:
     """Raise ValueError if arguments say where a plan is kept."""
-    if output is not None or anew:
+    if plan and (output is not None or anew):
         which = argument("output=" if output is not None else "anew=")
         raise ValueError(argument("gate(plan=True)") + " keeps nothing: " + remedy("leave out " + which + "."))
 

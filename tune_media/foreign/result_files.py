@@ -42,6 +42,10 @@ _UNNAMED = (INFO, "results", "eval_results", "episodes", "metrics")  # names of 
 _Row = Mapping[str, Any]
 
 
+class NoEpisodesError(ValueError):
+    """A file has no row with a return or a success."""
+
+
 class _Play(NamedTuple):
     """A row that is an episode, and the facts in it, see ``facts_of``."""
 
@@ -74,7 +78,7 @@ def read_results(filesystem: pyarrow.fs.FileSystem, path: str, columns: Columns 
     rows = list(_rows(name, RunFiles(filesystem, folder, {name: filesystem.get_file_info(path)}).read(name)))
     plays = [_Play(row, found) for row in rows if (found := facts_of(row, columns)).keys() & {"return", "success"}]
     if not plays:
-        raise ValueError(_without_values(path, rows))
+        raise NoEpisodesError(_without_values(path, rows))
     policies: dict[str, list[_Play]] = {}
     for play in plays:
         policies.setdefault(str(play.value(_named("policy", columns)) or _name_of(path)), []).append(play)

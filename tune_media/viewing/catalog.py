@@ -246,18 +246,21 @@ class Catalog(Sequence[CatalogRow]):
         """Return one row for each configuration: its score over all its training seeds, the best configuration first.
 
         Trials that differ only in a training seed (``seed``, ``env_seed``, ``rng``, or nothing at all: ``num_samples``)
-        are runs of one configuration. Trials that failed, were abandoned, or have no score are left out.
+        are runs of one configuration; so are runs of which nobody knows hyperparameters if their names are equal up to
+        a last number or a ``seed`` part: this is their ``name``. Trials that failed, were abandoned, or have no score
+        are left out.
 
         The columns are ``config/<name>``, ``rank``, ``n`` (runs), ``mean`` and ``iqm`` (the interquartile mean), each
         with the ends of its 95 % interval (``low`` and ``high``, ``iqm_low`` and ``iqm_high``), ``behind``: how much
         worse the mean is than the best one's, with its interval, ``not_clearly_worse``: whether it may be as good as
         the best one, ``why`` (``close``: chance may explain the difference; ``equal``, ``one_run``, ``one_seed``,
         ``few_common_seeds``, ``few_equal``, ``unequal_training``, ``not_finite``, ``not_comparable``: best clips,
-        ``failed``, or ``unknown_config``: its ``params.json`` is damaged), ``failed_ahead``: the last score of its best
-        failed run, if that is better than the best mean, and the names of the ``trials`` and of those that are
-        ``left_out``. The interval of ``mean`` is over runs, and over evaluation seeds that all runs have; those of
-        ``behind`` hold together. That of ``iqm`` is rliable's percentile bootstrap, which is too narrow with few runs.
-        With one run, or two or three equal ones, there is none.
+        ``failed``, ``other_return``: its return has another tag or unit of steps, or its policy was played otherwise,
+        or ``unknown_config``: its ``params.json`` is damaged), ``failed_ahead``: the last score of its best failed run,
+        if that is better than the best mean, and the names of the ``trials`` and of those that are ``left_out``. The
+        interval of ``mean`` is over runs, and over evaluation seeds that all runs have; those of ``behind`` hold
+        together. That of ``iqm`` is rliable's percentile bootstrap, which is too narrow with few runs. With one run, or
+        two or three equal ones, there is none.
 
         Args:
             by: The hyperparameters that make a configuration, with or without ``config/``. None: all that differ but
@@ -460,13 +463,14 @@ def load(
     """Read what was recorded, while an experiment runs or afterwards.
 
     Args:
-        source: The folder of an experiment, of one trial, or of experiments: a local path, a URI such as
-            ``s3://bucket/experiment``, or a path on ``filesystem``. Or the ``ResultGrid`` that ``Tuner.fit()``
-            returned. Or a list of these. If there are several experiments, trials are called
-            ``<experiment>/<trial>``.
+        source: The folder of an experiment, of one trial, or of experiments, or a file with the results of policies
+            (CSV, JSON lines, JSON): a local path, a URI such as ``s3://bucket/experiment``, or a path on
+            ``filesystem``. Or the ``ResultGrid`` that ``Tuner.fit()`` returned. Or a list of these. If there are
+            several experiments, trials are called ``<experiment>/<trial>``.
         filesystem: A pyarrow filesystem that the paths are on. None: each path tells.
         columns: Of a table beside clips of other tools, the columns that have ``file``, ``return``, ``seed``,
-            ``success`` and ``step``, such as ``{"return": "my_score"}``. None: those with the usual names.
+            ``success`` and ``step``, such as ``{"return": "my_score"}``; of a file of results also ``policy`` and
+            ``start``. None: those with the usual names.
 
     Raises:
         FileNotFoundError: There is no such folder.
