@@ -19,7 +19,8 @@ PARAMS = ("params/agent.yaml", "params/env.yaml")
 HYDRA = (".hydra/config.yaml", ".hydra/hydra.yaml")
 SETTINGS = (
     *("config.yml", "args.yml", "train_config.json", "config.yaml", "args.yaml", "args.json", "config.json"),
-    *("hparams.yaml", "hyperparams.yaml", "hyperparameters.yaml", "cfg.yaml", "variant.json"),
+    *("hparams.yaml", "hparams.json", "hyperparams.yaml", "hyperparameters.yaml", "hyperparameters.json"),
+    *("cfg.yaml", "cfg.json", "variant.json"),
 )
 """The first are believed more."""
 _OF_WANDB = {"value", "desc"}

@@ -14,11 +14,13 @@ _DOMAINS = ("domain_name", "domain")
 _TASKS = ("task", "task_name", "task_id")
 _OUTER = ("env", "environment", "task")
 _NO_ENV = frozenset({"", "none", "null", "???", "rlgpu"})  # rl_games calls the env of any task in Isaac Lab rlgpu
+_NO_NAME = re.compile(r"^<|[\n{]")  # an object's text, or a reference that leads nowhere
 
 _OWN = re.compile(
     r"(?:.*[/.])?"
     r"(?:(?:logs?|logger|out|output|save|work|run|results?|video|tensorboard)_?(?:dir|directory|path|folder|root)"
     r"|(?:wandb_)?run_?(?:id|name)|wandb_id|tensorboard_log|uuid|timestamp|start_time"
+    r"|_(?!_)\w*[^\W_]"  # a private attribute, such as _last_obs, which SB3's callback gives to W&B
     r"|<.*>)",  # an object, such as Spinning Up's logger and its file
     re.IGNORECASE | re.DOTALL,
 )
@@ -49,6 +51,8 @@ def env_id_of(config: Mapping[str, Any]) -> str | None:
 
     >>> env_id_of({"task": "run", "env_name": "Ant-v5"}), env_id_of({"env": {"name": "cheetah", "task": "run"}})
     ('Ant-v5', 'cheetah/run')
+    >>> env_id_of({"env": "<DummyVecEnv object at 0x7f10>", "task": "${now:%H}"}) is None
+    True
     >>> env_id_of({"task_name": "${task.name}", "task": {"name": "Cartpole"}}), env_id_of({"env": {"fps": 30}})
     ('Cartpole', None)
     """
@@ -64,7 +68,7 @@ def env_id_of(config: Mapping[str, Any]) -> str | None:
 def _first_text(settings: Mapping[str, Any], names: Iterable[str], config: Mapping[str, Any]) -> str:
     referred = (_referred(settings.get(name), config) for name in names)
     texts = (value.strip() for value in referred if isinstance(value, str))
-    return next((text for text in texts if text.lower() not in _NO_ENV and "${" not in text), "")
+    return next((text for text in texts if text.lower() not in _NO_ENV and not _NO_NAME.search(text)), "")
 
 
 def _referred(value: Any, config: Mapping[str, Any]) -> Any:
@@ -84,6 +88,8 @@ def without_own(config: Mapping[str, Any], folder: str) -> dict[str, Any]:
 
     >>> without_own({"lr": 0.1, "logdir": "/logs/a", "of": "01-31_10-20-30", "data": "all/a"}, "a/01-31_10-20-30")
     {'lr': 0.1, 'data': 'all/a'}
+    >>> without_own({"net": {"_target_": "Net", "_last_obs": "[0.1]"}}, "a")
+    {'net': {'_target_': 'Net'}}
     """
     ends = folder.strip("/").split("/")[-2:]
 

@@ -22,6 +22,7 @@ _NUMBER = re.compile(r"[-+]?(?:\d[\d_]*\.?[\d_]*|\.[\d_]+)[eE][-+]?\d+")
 _OCTAL = re.compile(r"[-+]?0\d+$")
 _NUMPY = re.compile(r"[biuf][1248]")
 _STANDARD = "tag:yaml.org,2002:"
+_TEXT = f"{_STANDARD}str"
 _NAMES = (f"{_STANDARD}python/name:", f"{_STANDARD}python/module:")
 
 
@@ -99,6 +100,8 @@ class _Reading:
 
     def _scalar(self, node: Any) -> Any:
         tag, text = node.tag, node.value
+        if tag == _TEXT:  # most are
+            return text
         if tag.startswith(_NAMES):
             return text or tag.rpartition(":")[2]
         if tag not in self._loader.yaml_constructors:  # what it would be without its tag
