@@ -13,8 +13,9 @@ import pytest
 
 import tune_media as tm
 from tests.support.commands import command
-from tests.support.faults import wait_until
 from tests.support.viewing import moving_bar
+from tests.support.waiting import wait_until
+from tune_media import rsl_rl
 from tune_media.rsl_rl import LogWriter
 
 ROOT = Path(__file__).parents[1]
@@ -58,8 +59,7 @@ def begin(run):
 
     yield begin_now
     for writer in writers:
-        if writer._watch.poll() is None:
-            writer._watch.communicate()
+        writer._tell_watch("")
 
 
 def clips(run):
@@ -196,6 +196,78 @@ def test_a_killed_run_failed_and_runs_beside_it_that_nothing_lists_stay_as_they_
     catalog = tm.load(tmp_path)
     assert {trial.name: trial.is_abandoned for trial in catalog.trials} == {"new": False, "old": False}
     assert "it failed, or was killed" in next(t for t in catalog.trials if t.name == "new").status.error
+
+
+def test_a_run_that_raises_has_the_traceback_as_its_error(tmp_path):
+    code = (
+        "import sys, tune_media.rsl_rl as r\n"
+        "w = r.LogWriter(sys.argv[1])\n"
+        "w.store_config({}, {'seed': 1})\n"
+        "def learn():\n"
+        "    raise RuntimeError('the ground is gone')\n"
+        "learn()\n"
+    )
+    command = [sys.executable, "-c", code, str(tmp_path / "new")]
+    ended = subprocess.run(command, stderr=subprocess.PIPE, cwd=ROOT, text=True, check=False)
+    assert ended.returncode == 1
+    assert ended.stderr.endswith("RuntimeError: the ground is gone\n")
+    (trial,) = tm.load(tmp_path).trials
+    assert (trial.status.word, trial.status.error) == ("error", "RuntimeError: the ground is gone")
+    told = (tmp_path / "new" / "error.txt").read_text()
+    assert "in learn\n" in told and "was killed" not in told
+
+
+@pytest.mark.parametrize("also", [3, {}, {"class_name": 3}])
+def test_another_writer_that_is_none_is_refused_before_anything_is_written(tmp_path, also):
+    with pytest.raises(TypeError, match=r'LogWriter\(also=...\) takes .*"WandbLogWriter".* or "tensorboard", got '):
+        LogWriter(str(tmp_path), also)
+    assert not list(tmp_path.iterdir())
+
+
+def test_an_older_rsl_rl_has_one_sentence_with_the_way_without_a_writer(tmp_path, monkeypatch):
+    monkeypatch.setattr(rsl_rl, "_Base", object)  # as the import leaves it if rsl_rl has no writers
+    monkeypatch.syspath_prepend(tmp_path)
+    put(tmp_path, "rsl_rl_lib-5.3.0.dist-info/METADATA", b"Metadata-Version: 2.1\nName: rsl-rl-lib\nVersion: 5.3.0\n")
+    with pytest.raises(ImportError, match=r"rsl_rl 5\.3\.0 takes no log writers, .* 5\.4 .*`tune-media watch logs`"):
+        LogWriter(str(tmp_path / "run"))
+
+
+class Failing:
+    """A writer that never works, once it is made."""
+
+    def __init__(self, log_dir, project):
+        assert project == "walkers"
+
+    def add_scalar(self, *arguments):
+        raise ConnectionError("nobody answers")
+
+
+@pytest.mark.slow
+def test_every_call_reaches_another_writer_and_a_fault_of_it_is_one_warning(run, caplog):
+    pytest.importorskip("rsl_rl")
+    from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
+
+    writer = LogWriter(str(run), "tensorboard")
+    for iteration in range(3):
+        log(writer, run, iteration)
+    writer.stop()
+    events = EventAccumulator(str(run)).Reload()
+    assert [(event.step, event.value) for event in events.Scalars("Train/mean_reward")] == [(0, 0), (1, 1), (2, 2)]
+    assert {event.step for event in events.Scalars("Train/mean_reward/time")} == {7777}
+
+    other = run.with_name("other")
+    writer = LogWriter(str(other), {"class_name": f"{__name__}:Failing", "project": "walkers"})
+    for iteration in range(3):
+        log(writer, other, iteration)
+    writer.stop()
+    (told,) = [record.getMessage() for record in caplog.records if "nobody answers" in record.getMessage()]
+    assert told.startswith(
+        "tune_media: not logged by also=: tests.test_rsl_rl:Failing.add_scalar raised ConnectionError"
+    )
+    assert tm.load(other).trials[0].curves()["step"] == [1, 2]
+
+    with pytest.raises(TypeError, match="project"):  # its own error, before training
+        LogWriter(str(other), {"class_name": f"{__name__}:Failing"})
 
 
 def status(folder, name):

@@ -10,13 +10,16 @@ from __future__ import annotations
 import contextlib
 import dataclasses
 import hashlib
+import importlib.metadata
 import logging
 import re
 import subprocess
 import sys
 import time
+import traceback
 from collections.abc import Iterator, Mapping
 from pathlib import Path
+from types import TracebackType
 from typing import Any
 
 import pyarrow.fs
@@ -25,15 +28,16 @@ from tune_media.experiment.results import result_time
 from tune_media.storage.clip_names import KEY, is_clip_name, section_of
 from tune_media.storage.index_lines import MediumLine, read_index
 from tune_media.storage.trial_folder import ERRORS, TrialFolder
-from tune_media.values.checks import local_path
+from tune_media.values.checks import as_shown, local_path
 from tune_media.values.metric_names import LENGTH_NAME, RETURN_NAMES
 from tune_media.values.number import whole_number
-from tune_media.values.secrets import error_text
+from tune_media.values.problems import Problem, Problems
+from tune_media.values.secrets import error_text, redacted
 from tune_media.values.sections import EVALUATION, TRAIN
 from tune_media.values.video import Video
 
 _Base: Any = object
-with contextlib.suppress(ImportError):  # rsl_rl calls most methods of its own writers alone
+with contextlib.suppress(ImportError):  # before 5.4 there is none, and rsl_rl calls most methods of its own alone
     from rsl_rl.utils.log_writer import LogWriter as _RslRlWriter
 
     _Base = _RslRlWriter
@@ -43,14 +47,16 @@ logger = logging.getLogger(__name__)
 _LOCAL = pyarrow.fs.LocalFileSystem()
 _NAMES = {"Train/mean_reward": RETURN_NAMES[0], "Train/mean_episode_length": LENGTH_NAME}
 _OVER_SECONDS = {f"{name}/time" for name in _NAMES}  # rsl_rl gives seconds as their iteration
+_TENSORBOARD = "torch.utils.tensorboard:SummaryWriter"
 _OF_ONE_RUN = ("log_dir", "logger", "run_name", "resume", "load_run", "load_checkpoint")  # no hyperparameters
 _STEP = re.compile(r"-step-(\d+)\.mp4")
 _WATCH = """
 import os, sys
 path, content, errors = sys.argv[1:]
-if not sys.stdin.read():
+told = sys.stdin.read()
+if told != "end":
     with open(errors, "a") as file:
-        file.write("The process ended before its training: it failed, or was killed.\\n")
+        file.write(told or "The process ended before its training: it failed, or was killed.\\n")
     with open(path + ".new", "w") as file:
         file.write(content)
     os.utime(path + ".new", (1, 1))
@@ -75,7 +81,16 @@ class LogWriter(_Base):
     rsl_rl makes it, and calls its methods, if the training config has
     ``logger={"class_name": "tune_media.rsl_rl:LogWriter"}``. Steps are rsl_rl's iterations. Clips are all mp4 below the
     log folder; they are copied into its ``media``, since RecordVideo overwrites them after a restart. A fault is a
-    warning, and the training goes on.
+    warning, and the training goes on; an exception that ends the process is the trial's error.
+
+    Args:
+        log_dir: The folder of the run.
+        also: Another writer of rsl_rl's, which gets every call, too, as rsl_rl's ``logger``: ``{"class_name":
+            "WandbLogWriter", "project_name": "walkers"}``, or ``"tensorboard"``. None: none.
+
+    Raises:
+        TypeError, ValueError: ``also`` is no writer, or the writer does not take its arguments.
+        ImportError: rsl_rl is older than 5.4, or the other writer needs a library that is not installed.
 
     >>> import tempfile
     >>> folder = Path(tempfile.mkdtemp(), "run")
@@ -89,9 +104,12 @@ class LogWriter(_Base):
     (3.0, 0.99, 'terminated')
     """
 
-    def __init__(self, log_dir: str) -> None:
+    def __init__(self, log_dir: str, also: Mapping[str, Any] | str | None = None) -> None:
+        _check_version()
         self._folder = local_path("LogWriter(log_dir)", log_dir).absolute()
         self._folder.mkdir(parents=True, exist_ok=True)
+        self._problems = Problems(lambda problem: logger.warning("tune_media: %s", problem))
+        self._other = None if also is None else _OtherWriter(also, str(self._folder), self._problems)
         self._trial = TrialFolder(_LOCAL, str(self._folder))
         self._steps = 0  # of an iteration, in each env; 0: not known
         self._start: int | None = None  # the first iteration of this process
@@ -118,9 +136,11 @@ class LogWriter(_Base):
                 stderr=subprocess.DEVNULL,
                 start_new_session=True,
             )
+            self._earlier_hook, sys.excepthook = sys.excepthook, self._fail
 
     def store_config(self, env_cfg: Any, train_cfg: Mapping[str, Any]) -> None:
         """Write the hyperparameters; a run that goes on keeps its first ones."""
+        self._pass_on("store_config", env_cfg, train_cfg)
         self._steps = whole_number(train_cfg.get("num_steps_per_env"))
         with self._guard("the config"):
             if self._trial.params() is None:
@@ -128,6 +148,7 @@ class LogWriter(_Base):
 
     def add_scalar(self, tag: str, scalar_value: Any, global_step: int) -> None:
         """Add a metric to the result of an iteration, which is written when the next one begins."""
+        self._pass_on("add_scalar", tag, scalar_value, global_step)
         if tag in _OVER_SECONDS:
             return
         if global_step != self._result.get("training_iteration"):
@@ -138,10 +159,15 @@ class LogWriter(_Base):
 
     def save_model(self, model_path: str, it: int) -> None:
         """Name a checkpoint in the result of its iteration."""
+        self._pass_on("save_model", model_path, it)
         name = Path(model_path).name
         if it == self._result.get("training_iteration") and self._result.get("checkpoint_dir_name") != name:
             self._result["checkpoint_dir_name"], self._is_written = name, False
             self._write_result()
+
+    def save_file(self, path: str) -> None:
+        """Only the other writer uploads files."""
+        self._pass_on("save_file", path)
 
     def save_video(self, video: Path, it: int) -> None:
         """Look at an mp4, and take it if it is whole and has grown no more since the last call."""
@@ -149,6 +175,10 @@ class LogWriter(_Base):
         name = path.relative_to(self._folder).as_posix()
         if name.startswith("media/"):
             return
+        self._pass_on("save_video", video, it)
+        self._look_at(path, name, it)
+
+    def _look_at(self, path: Path, name: str, it: int) -> None:
         with self._guard(f"clip {name}"), contextlib.suppress(FileNotFoundError):
             stat = path.stat()
             sight = self._sights.get(name)
@@ -165,7 +195,9 @@ class LogWriter(_Base):
         """Take the last clips, and note that the run has ended."""
         last = whole_number(self._result.get("training_iteration"))
         for path in [*self._folder.rglob("*.mp4")] * 2:
-            self.save_video(path, last)
+            name = path.relative_to(self._folder).as_posix()
+            if not name.startswith("media/"):
+                self._look_at(path, name, last)
         left_out = sorted(name for name, sight in self._sights.items() if not sight.is_taken)
         if left_out:
             logger.warning("tune_media: not a whole mp4, and left out: %s", ", ".join(left_out))
@@ -174,8 +206,26 @@ class LogWriter(_Base):
             self._write_result()
         with self._guard("the status"):
             self._trial.write_status("TERMINATED")
-            if self._watch is not None:
-                self._watch.communicate(b"end")
+            self._tell_watch("end")
+        self._pass_on("stop")
+
+    def _fail(self, kind: type[BaseException], error: BaseException, trace: TracebackType | None) -> None:
+        """An exception ends the process, which Python tells its hook: the trial has failed with it."""
+        with self._guard("the error"):
+            self._tell_watch(redacted("".join(traceback.format_exception(kind, error, trace))))
+        self._earlier_hook(kind, error, trace)
+
+    def _tell_watch(self, text: str) -> None:
+        """Tell the watching process how the run ends, and wait until it has written that."""
+        watch, self._watch = self._watch, None
+        if watch is not None:
+            watch.communicate(text.encode(errors="replace"))
+        if sys.excepthook == self._fail:
+            sys.excepthook = self._earlier_hook
+
+    def _pass_on(self, method: str, *arguments: Any) -> None:
+        if self._other is not None:
+            self._other.call(method, *arguments)
 
     def _begin(self, iteration: int) -> None:
         """Begin an iteration; after a restart, clips of later ones are rolled back."""
@@ -228,11 +278,57 @@ class LogWriter(_Base):
 
     @contextlib.contextmanager
     def _guard(self, subject: str) -> Iterator[None]:
-        """Turn a fault into a warning: the training goes on."""
+        """Turn a fault into a problem: the training goes on."""
         try:
             yield
         except Exception as error:
-            logger.warning("tune_media: %s of %s is not stored: %s", subject, self._folder, error_text(error))
+            text = f"{subject} of {self._folder} is not stored: {error_text(error)}"
+            self._problems.add(Problem(text), (subject, type(error)))
+
+
+class _OtherWriter:
+    """A writer of rsl_rl's that gets every call, too; each kind of fault of it is one problem."""
+
+    def __init__(self, also: Mapping[str, Any] | str, log_dir: str, problems: Problems) -> None:
+        given = {"class_name": also} if isinstance(also, str) else also
+        if not isinstance(given, Mapping) or not isinstance(given.get("class_name"), str):
+            example = '{"class_name": "WandbLogWriter", "project_name": ...} or "tensorboard"'
+            raise TypeError(
+                f"LogWriter(also=...) takes a writer as rsl_rl's logger does, {example}, got {as_shown(also)}."
+            )
+        from rsl_rl.utils import resolve_callable
+
+        arguments = {name: value for name, value in given.items() if name != "class_name"}
+        if is_plain := given["class_name"] == "tensorboard":
+            arguments = {"flush_secs": 10, **arguments}  # as rsl_rl has it
+        writer_class = resolve_callable(_TENSORBOARD if is_plain else given["class_name"])
+        self._writer: Any = writer_class(log_dir=log_dir, **arguments)
+        self._name, self._problems = given["class_name"], problems
+        # rsl_rl gives all writers but this one scalars over seconds, and W&B takes no step that is lower
+        self._takes_seconds = "WandbLogWriter" not in [base.__name__ for base in type(self._writer).__mro__]
+
+    def call(self, method: str, *arguments: Any) -> None:
+        """Call a method that rsl_rl calls of its writers, if this one has it."""
+        if method == "add_scalar" and arguments[0] in _OVER_SECONDS and not self._takes_seconds:
+            return
+        try:
+            if hasattr(self._writer, method):
+                getattr(self._writer, method)(*arguments)
+            elif method == "stop" and hasattr(self._writer, "close"):  # TensorBoard's
+                self._writer.close()
+        except Exception as error:
+            self._problems.report_error(f"{self._name}.{method}", error, "not logged by also=")
+
+
+def _check_version() -> None:
+    """Raise ImportError if rsl_rl is here, and has no writers: its loop would call none."""
+    if _Base is object:
+        with contextlib.suppress(importlib.metadata.PackageNotFoundError):
+            version = importlib.metadata.version("rsl-rl-lib")
+            raise ImportError(
+                f"rsl_rl {version} takes no log writers, which 5.4 is the first to do: leave logger= as it was, and "
+                "open the log folder as it is, `tune-media watch logs`."
+            )
 
 
 def _as_dict(config: Any) -> Any:

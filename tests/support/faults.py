@@ -32,6 +32,7 @@ from tests.support.trial_life import (
     tell,
     told,
 )
+from tests.support.waiting import wait_until
 from tune_media.callbacks.session import _SESSIONS, MediaSession
 from tune_media.encoding.decode import probe_video
 from tune_media.values.episodes import EpisodeBatch, EpisodeData, Series
@@ -196,15 +197,6 @@ def s3_storage(address: str) -> pyarrow.fs.FileSystem:
         request_timeout=5,
         retry_strategy=pyarrow.fs.AwsStandardS3RetryStrategy(max_attempts=1),
     )
-
-
-def wait_until(is_so: Callable[[], Any], seconds: float = 60) -> None:
-    for _ in range(round(seconds / 0.02)):
-        with contextlib.suppress(FileNotFoundError):  # another process deletes files while it looks
-            if is_so():
-                return
-        time.sleep(0.02)
-    raise AssertionError("it never was so")
 
 
 class Mounts:
