@@ -40,7 +40,7 @@ _MARK = re.compile(
 _MLFLOWS = re.compile(r"(?:metrics|params|tags)/")  # beside the meta.yaml of a run, not of its experiment
 _TABLE = re.compile(r"[^/]+\.(?:csv|jsonl|npz)")
 _INNER = frozenset((".hydra", "metrics", "params", "scalars", "tags"))  # parts of a run that hold no clips
-_EXPERIMENT = re.compile(r"tuner\.pkl|\.tune_media_log|experiment_state-.+\.json")
+_EXPERIMENT = re.compile(r"tuner\.pkl|\.tune_media_log|experiment_state-(?P<run>.+)\.json")
 _TRIAL = frozenset((LOCATION_FILE, "params.pkl", "result.json"))
 _OURS = frozenset(("evaluations", "gates", "episode_data", "media_recipes"))
 _SKIPPED = re.compile(
@@ -168,7 +168,8 @@ class _Search:
                     folder.files[name] = info
                 elif info.type == pyarrow.fs.FileType.Directory:
                     inner[name] = info.path
-        if any(map(_EXPERIMENT.fullmatch, (*folder.files, *inner))):
+        marks = map(_EXPERIMENT.fullmatch, (*folder.files, *inner))
+        if any(mark and mark["run"] not in inner for mark in marks):  # rsl_rl's runs have a snapshot each, beside them
             self.found.experiments.append(folder.path)
             self.found.inside += [path for name, path in sorted(inner.items()) if not _is_skipped(name)]
             folder.is_ours = True
