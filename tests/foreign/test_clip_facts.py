@@ -130,6 +130,7 @@ def test_a_json_file_beside_a_clip_is_of_this_clip(tmp_path):
         **{"rl-video-episode-8__meta__json": {"step_id": 1600, "episode_id": 8, "content_type": "video/mp4"}},
     )
     found = facts(read(run))
+    assert read(run).lines[0].facts["columns"] == "return=return, seed=seed of its JSON file"  # the same for all
     assert found["a.mp4"] == {"section": "train", "episode_return": 1.5, "seed": 7}
     assert found["b.mp4"] == {"section": "train", "episode_return": 2.5, "success": True}
     assert found["c.mp4"] == {"section": "train"}

@@ -102,7 +102,8 @@ class ClipTables:
             found = facts_of(row, self._columns)
             has_return = has_return or "return" in found
             for fact, (value, column) in found.items():
-                self._found.setdefault((clip, fact), set()).add((value, column, table))
+                source = "its JSON file" if clip in own else table
+                self._found.setdefault((clip, fact), set()).add((value, column, source))
         if not has_return:
             numbers = tuple(sorted({name for _, row in rows for name, value in row.items() if _is_number(value)}))
             self._without_return.setdefault(numbers, []).append(table)
