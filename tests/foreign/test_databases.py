@@ -38,6 +38,19 @@ def test_trackios_runs_have_their_config_and_their_numbers(trackio):
     assert names_in(trackio) == ["media", "toy.db"]
 
 
+def test_clips_of_trackio_have_what_their_rows_say(trackio):
+    folder = trackio / "media/toy/toy-0.1-1"
+    with sqlite3.connect(trackio / "toy.db") as writer:  # as our callback: its tag, and its caption
+        change = "UPDATE metrics SET metrics = replace(replace(CAST(metrics AS TEXT), ?, ?), ?, ?) WHERE step = 16"
+        caption = ('"caption":null', '"caption":"return -3.5, length 6, step 16"')
+        writer.execute(change, ('"video"', '"evaluation/episodes/best"', *caption))
+    writer.close()
+    lines = {line.facts["step"]: line for line in run_in(folder).lines}
+    assert {step: line.section for step, line in lines.items()} == {8: "train", 16: "evaluation", 24: "train"}
+    assert (lines[16].facts["episode_return"], lines[16].facts["episode_length"]) == (-3.5, 6)
+    assert "episode_return" not in lines[8].facts
+
+
 def test_a_run_that_is_being_written_is_read(trackio):
     with sqlite3.connect(trackio / "toy.db") as writer:
         writer.execute("PRAGMA journal_mode = WAL")

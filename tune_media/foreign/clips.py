@@ -64,5 +64,5 @@ def _line(path: str, info: pyarrow.fs.FileInfo, header: Line, told: Line) -> Med
     notes = ["GIF: no time line, no sync" if kind == "gif" else "", header.get("note"), told.get("columns")]
     if any(notes):
         facts["note"] = "; ".join(filter(None, notes))
-    id, section = name_digest(path), section_of_path(path)
+    id, section = name_digest(path), told.get("section") or section_of_path(path)
     return MediumLine(id=id, section=section, key=KEY, path=path, row=0, status=STORED, facts=facts)

@@ -14,6 +14,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from tune_media.foreign.curve_cache import Series
+from tune_media.foreign.logged_clips import clips_in_rows
 from tune_media.foreign.logged_rows import STEP, TIME, curves_of_rows, series_of_rows
 from tune_media.foreign.return_tags import curves_of
 from tune_media.foreign.run_files import RunFiles
@@ -29,12 +30,13 @@ _MLFLOW_ID = re.compile(r"[0-9a-f]{32}")
 
 
 class _Database(NamedTuple):
-    """A database, the run's name in it, and how its hyperparameters and curves are read."""
+    """A database, the run's name in it, and how its hyperparameters, curves and rows with clips are read."""
 
     path: Path
     run: str
     config: Callable[[sqlite3.Connection, str], dict[str, Any]]
     curves: Callable[[sqlite3.Connection, str, Columns], list[Curve]]
+    clips: Callable[[sqlite3.Connection, str], list[dict[str, Any]]]
 
 
 def read_database(files: RunFiles, paths: Sequence[str], columns: Columns | None) -> Told:
@@ -45,11 +47,13 @@ def read_database(files: RunFiles, paths: Sequence[str], columns: Columns | None
     try:
         with _opened(database.path) as connection:
             config = database.config(connection, database.run)
+            clips = clips_in_rows(database.clips(connection, database.run), frozenset(files.clips))
     except (sqlite3.Error, ValueError) as error:
         return Told(not_understood=[f"{database.path.name} was passed over: {redacted(str(error))}."])
     return Told(
         config=without_own(config, files.folder),
         env_id=env_id_of(config),
+        clips=clips,
         curves=functools.partial(_curves, database, columns or {}),
     )
 
@@ -62,9 +66,10 @@ def _database_of(files: RunFiles) -> _Database | None:
         return None
     project, media, above = folder.parents[:3]
     if media.name == "media":
-        return _Database(above / f"{project.name}.db", folder.name, _config_of_trackio, _curves_of_trackio)
+        readers = _config_of_trackio, _curves_of_trackio, _clips_of_trackio
+        return _Database(above / f"{project.name}.db", folder.name, *readers)
     if _MLFLOW_ID.fullmatch(folder.name):
-        return _Database(above / "mlflow.db", folder.name, _config_of_mlflow, _curves_of_mlflow)
+        return _Database(above / "mlflow.db", folder.name, _config_of_mlflow, _curves_of_mlflow, lambda *_: [])
     return None
 
 
@@ -112,6 +117,11 @@ def _curves_of_trackio(connection: sqlite3.Connection, run: str, columns: Column
     times = ((numbers, step, datetime.fromisoformat(time).timestamp()) for numbers, step, time in rows)
     found = series_of_rows({**_parsed(numbers), STEP: step, TIME: time} for numbers, step, time in times)
     return curves_of_rows(found, columns)
+
+
+def _clips_of_trackio(connection: sqlite3.Connection, run: str) -> list[dict[str, Any]]:
+    query = "SELECT metrics, step FROM metrics WHERE run_name = ? AND instr(CAST(metrics AS TEXT), 'trackio.video')"
+    return [{**_parsed(media), STEP: step} for media, step in connection.execute(f"{query} ORDER BY id", (run,))]
 
 
 def _parsed(text: bytes | str) -> dict[str, Any]:

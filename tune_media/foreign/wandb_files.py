@@ -15,11 +15,11 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from tune_media.foreign.curve_cache import Series, cached
+from tune_media.foreign.logged_clips import LOGGED, clips_in_rows
 from tune_media.foreign.logged_rows import STEP, curves_of_rows, series_of_rows
 from tune_media.foreign.run_files import RunFiles
 from tune_media.foreign.settings import env_id_of, settings_of_command, without_own
 from tune_media.foreign.told import Curve, Told
-from tune_media.foreign.wandb_clips import LOGGED, clips_in_rows
 from tune_media.storage.filesystem import open_file
 from tune_media.values.clip_columns import Columns
 from tune_media.values.secrets import redacted
