@@ -60,6 +60,7 @@ BENCHMARKS = (
     Benchmark("statistics", "How often «clearly» is wrong"),
     Benchmark("follow", "Evaluating beside a sweep"),
     Benchmark("importance", "Which hyperparameter matters", ("--sweeps", "200")),
+    Benchmark("folders", "Finding the runs of other tools"),
     Benchmark("soak", "A thousand trials in one driver", (str(ROOT / "docs" / "soak.png"),)),
     Benchmark(
         "replay_oldest", "Rendering only the chosen episodes, on the oldest Ray", ("CartPole",), "oldest", "replay"

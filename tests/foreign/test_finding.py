@@ -230,3 +230,13 @@ def test_what_was_not_understood_is_said_once_for_all_runs(tmp_path, caplog):
     tm.load(tmp_path)
     told = [message for message in caplog.messages if "hparams.yaml" in message]
     assert len(told) == 1 and "and in 2 other runs" in told[0]
+
+
+def test_of_large_yaml_only_what_may_name_the_task_is_parsed(tmp_path):
+    """Five thousand runs with the files of Isaac Lab took two minutes."""
+    make(tmp_path, *(f"{name}/{EVENTS}" for name in "abc"))
+    (tmp_path / "a" / "config.yaml").write_text("# of a\nlr: [1\n  , 2]\nenv:\n  id: A-v1\n\n  fps: 3\nbroken: [\n")
+    (tmp_path / "b" / "args.yml").write_text("!!python/object/apply:collections.OrderedDict\n- - - env\n    - A-v1\n")
+    (tmp_path / "c" / "config.yaml").write_text("'task': A-v1\nenvironments: 4\n")
+    found = TrialFinder().find(LogDirectory.of(str(tmp_path)).folder)
+    assert [(one.name, one.runs) for one in found.experiments] == [("A-v1", 3)]

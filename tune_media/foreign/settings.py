@@ -13,6 +13,8 @@ _ENVS = ("env_id", "env_name", "gym_id", "env", "environment", "environment_name
 _DOMAINS = ("domain_name", "domain")
 _TASKS = ("task", "task_name", "task_id")
 _OUTER = ("env", "environment", "task")
+TASK_NAMES = frozenset((*_ENVS, *_DOMAINS, *_TASKS, *_OUTER))
+"""The names of hyperparameters, or of groups of them, that may say which task it is."""
 _NO_ENV = frozenset({"", "none", "null", "???", "rlgpu"})  # rl_games calls the env of any task in Isaac Lab rlgpu
 _NO_NAME = re.compile(r"^<|[\n{]")  # an object's text, or a reference that leads nowhere
 
