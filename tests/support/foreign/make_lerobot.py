@@ -87,7 +87,7 @@ def unchanged(value):
     return value
 
 
-def arguments(gain, folder, rendered):
+def arguments(gain, folder, rendered, seed=1000):
     return {
         "policy": Policy(gain),
         "env_preprocessor": unchanged,
@@ -97,7 +97,7 @@ def arguments(gain, folder, rendered):
         "n_episodes": 4,
         "max_episodes_rendered": rendered,
         "videos_dir": folder,
-        "start_seed": 1000,
+        "start_seed": seed,
     }
 
 

@@ -1,0 +1,275 @@
+"""Folders of other tools, as the tools wrote them, open from their top: names, returns, hyperparameters and clips."""
+
+import csv
+import json
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
+from werkzeug.test import Client
+
+import tune_media as tm
+from tests.support.foreign.toy_env import ENV_ID, clip, gains, make, play
+from tests.support.foreign_run import FOREIGN
+
+from tune_media.experiment.trial_folders import LogDirectory, Trials
+from tune_media.viewing.web import ViewerApp
+
+TRAINED, EVALUATED = "episode_return_mean", "evaluation/episode_return_mean"
+ENV_STEPS, ITERATIONS, STEPS = "env steps", "iterations", "steps"
+
+
+def toy(rounds, last=None):
+    """Return what a run's return is by playing its episodes again; ``last``: the mean is over these."""
+
+    def returns(folder, config):
+        trained = gains(
+            config["seed"], rounds, config.get("lr", config.get("agent/lr", config.get("learning_rate", 0.5)))
+        )
+        return np.mean([play(make(), gain, config["seed"])[0] for gain in trained[-(last or 1) :]])
+
+    return returns
+
+
+def tensorboard(tag):
+    """Return the last value of a tag, by TensorBoard's own reader."""
+
+    def returns(folder, config):
+        (file,) = folder.rglob("*tfevents*")
+        events = EventAccumulator(str(file.parent)).Reload()
+        tensors = {event.step: event for event in events.Scalars(tag)}
+        return tensors[max(tensors)].value
+
+    return returns
+
+
+def evaluations(folder, config):
+    return np.load(folder / "evaluations.npz")["results"][-1].mean()
+
+
+def lerobot(folder, config):
+    info = json.loads((folder / "eval_info.json").read_text())
+    return info.get("overall", info.get("aggregated"))["avg_sum_reward"]
+
+
+def in_names(folder, config):
+    return 11.5
+
+
+@dataclass(frozen=True)
+class Layout:
+    """What is in a folder.
+
+    Attributes:
+        tool: As the table in doors.md names it.
+        runs: A pattern of the folders of its runs; each is its run's name.
+        clips: How many clips a run has.
+        returns: Gives the return of a run by what the tool itself, or another reader, says; None: nobody wrote it.
+        config: Some hyperparameters of the first run.
+        differ: Those that differ between the runs, but seeds.
+    """
+
+    folder: str
+    tool: str
+    runs: str
+    clips: int = 0
+    returns: Callable | None = None
+    metric: str = TRAINED
+    tag: str = ""
+    unit: str = ""
+    config: Mapping = field(default_factory=dict)
+    differ: tuple = ()
+    env_id: str | None = None
+
+    def make(self, scratch):
+        return FOREIGN / self.folder
+
+    def __str__(self):
+        return self.folder
+
+
+@dataclass(frozen=True)
+class OwnLayout(Layout):
+    """One that no tool has: two runs, each of which ``write`` gets with a clip."""
+
+    write: Callable = None
+
+    def make(self, scratch):
+        for name in ("a", "b"):
+            path = scratch / self.folder / name / "episode_3.mp4"
+            clip(play(make(), 1, 1)[1], path)
+            self.write(path)
+        return scratch / self.folder
+
+
+def named(path):
+    path.rename(path.with_name("episode_3_return_11.5_seed_2.mp4"))
+
+
+def beside(path):
+    path.with_suffix(".json").write_text(json.dumps({"return": 11.5, "seed": 2, "success": True}))
+
+
+def semicolons(path):
+    with (path.parent / "episodes.csv").open("w", newline="") as file:
+        csv.writer(file, delimiter=";").writerows([["video", "return", "seed"], [path.name, "11.5", "2"]])
+
+
+PPO_OF_ISAAC_LAB = {"agent/algorithm/learning_rate": 1e-3, "agent/seed": 1, "env/sim/dt": 0.005}
+LAYOUTS = [
+    Layout(
+        *("sb3_tensorboard", "Stable-Baselines3", "???_?"),
+        returns=tensorboard("rollout/ep_rew_mean"),
+        tag="rollout/ep_rew_mean",
+        unit=ENV_STEPS,
+    ),
+    Layout(
+        *("sb3_evaluated", "Stable-Baselines3", "ppo_*", 2, evaluations, EVALUATED, "eval/mean_reward", ENV_STEPS),
+        env_id=ENV_ID,
+    ),
+    Layout(
+        *("rl_zoo", "rl-baselines3-zoo", "logs/*/Toy-v0_?", 0, evaluations, EVALUATED, "eval/mean_reward", ENV_STEPS),
+        config={"algo": "a2c", "learning_rate": "lin_7e-4", "seed": 1, "n_timesteps": 320},
+        env_id=ENV_ID,
+    ),
+    Layout("gymnasium_recorded", "Gymnasium", "seed_?", 2),
+    Layout(
+        *("cleanrl", "CleanRL", "runs/*", 2, toy(8, 8), TRAINED, "charts/episodic_return", ENV_STEPS),
+        config={"exp_name": "ppo_continuous_action", "seed": 11, "learning_rate": 0.5, "torch_deterministic": True},
+        differ=("learning_rate",),
+        env_id=ENV_ID,
+    ),
+    Layout(
+        *("isaac_lab", "Isaac Lab", "logs/rsl_rl/toy_flat/*", 3, tensorboard("Train/mean_reward"), TRAINED),
+        *("Train/mean_reward", ITERATIONS, PPO_OF_ISAAC_LAB, ("agent/algorithm/learning_rate",)),
+    ),
+    Layout(
+        *("mjlab", "mjlab", "logs/rsl_rl/cartpole/*", 2, tensorboard("Train/mean_reward"), TRAINED),
+        *("Train/mean_reward", ITERATIONS),
+        config={"agent/algorithm/learning_rate": 1e-3, "agent/seed": 1, "env/episode_length_s": 0.2},
+        differ=("agent/algorithm/learning_rate",),
+    ),
+    Layout(
+        *("rl_games", "rl_games", "logs/rl_games/toy_flat/*", 1, tensorboard("rewards/step"), TRAINED),
+        *("rewards/step", ENV_STEPS),
+        config={"agent/params/config/learning_rate": 1e-3, "agent/params/seed": 1},
+        differ=("agent/params/config/learning_rate",),
+    ),
+    Layout(
+        *("skrl", "skrl", "logs/skrl/toy_flat/*", 1, tensorboard("Reward / Total reward (mean)"), TRAINED),
+        *("Reward / Total reward (mean)", STEPS),
+        config={"agent/agent/learning_rate": 1e-3, "agent/seed": 1},
+        differ=("agent/agent/learning_rate",),
+    ),
+    Layout("lerobot_eval", "LeRobot", "outputs/eval/*/*", 4, lerobot, EVALUATED, "sum_reward", STEPS),
+    Layout("lerobot_eval_old", "LeRobot", "outputs/eval/*/*", 2, lerobot, EVALUATED, "sum_reward", STEPS),
+    Layout(
+        *("lerobot_train", "LeRobot", "outputs/train/*/*", 2),
+        config={"dataset/repo_id": "lerobot/pusht", "policy/chunk_size": 100, "seed": 1},
+        env_id="PushT-v0",
+    ),
+    Layout(
+        *("dreamerv3", "DreamerV3", "logdir/*", 4, toy(4, 4), TRAINED, "episode/score", ENV_STEPS),
+        config={"agent/opt/lr": 4e-5, "run/train_ratio": 32, "seed": 1},
+        env_id="toy_reach",
+    ),
+    Layout(
+        *("torchrl_csv", "TorchRL", "ppo_*", 2, toy(4), EVALUATED, "eval/reward", ENV_STEPS),
+        config={"lr": 0.1, "seed": 1},
+        differ=("lr",),
+        env_id=ENV_ID,
+    ),
+    Layout(
+        *("hydra_multirun", "Hydra", "multirun/*/*/?", 2, toy(4), TRAINED, "episode_return", ENV_STEPS),
+        config={"agent/lr": 0.1, "agent/name": "hill_climber", "seed": 1},
+        differ=("agent/lr",),
+        env_id=ENV_ID,
+    ),
+    Layout(
+        *("hydra_single", "Hydra", "outputs/*/*", 2, toy(4), TRAINED, "episode_return", ENV_STEPS),
+        config={"agent/lr": 0.1, "seed": 1},
+        env_id=ENV_ID,
+    ),
+    *(
+        Layout(
+            *(folder, "Lightning", "lightning_logs/version_?", 1, toy(4), EVALUATED, "val/episode_return", STEPS),
+            config={"lr": 0.1, "seed": 1},
+            differ=("lr",),
+            env_id=ENV_ID,
+        )
+        for folder in ("lightning_tensorboard", "lightning_csv")
+    ),
+    *(
+        Layout(
+            *(folder, "W&B", pattern, 3, toy(3), EVALUATED, "eval/episode_return", STEPS),
+            config={"lr": 0.1, "seed": 1, "net/hidden": "[8, 8]"},
+            differ=("lr",),
+            env_id=ENV_ID,
+        )
+        for folder, pattern in (("wandb_offline", "wandb/offline-run-*"), ("wandb_online", "wandb/run-*"))
+    ),
+    Layout(
+        *("mlflow_files", "MLflow", "mlruns/*/*/", 3, toy(3), EVALUATED, "eval/episode_return", STEPS),
+        differ=("lr",),
+        env_id=ENV_ID,
+    ),
+    Layout("trackio", "Trackio", "media/toy/*", 3),
+    *(
+        OwnLayout(folder, "any recorder", "?", 1, in_names, "", write=write)
+        for folder, write in (("numbers_in_names", named), ("json_beside", beside), ("semicolons", semicolons))
+    ),
+]
+each_layout = pytest.mark.parametrize("layout", LAYOUTS, ids=str)
+
+
+def opened(layout, scratch):
+    folder = layout.make(scratch)
+    names = sorted(str(path.relative_to(folder)) for path in folder.glob(layout.runs) if is_run(path))
+    return tm.load(folder), folder, names
+
+
+def is_run(path):
+    return path.is_dir() and (path.parents[1].name != "mlruns" or (path / "params").exists())
+
+
+@each_layout
+def test_a_folder_of_another_tool_opens_from_its_top(layout, tmp_path, caplog):
+    catalog, folder, names = opened(layout, tmp_path)
+    assert [trial.name for trial in catalog.trials] == names
+    assert len(names) > 1 or layout.folder == "hydra_single"
+    counts = list(catalog.counts.values())
+    assert counts == ([0, 0, 1, 0] if layout.folder == "rl_zoo" else [layout.clips] * len(names))
+    assert {trial.run.env_id for trial in catalog.trials} == {layout.env_id}
+    assert not [said for trial in catalog.trials for said in trial.run.not_understood]
+    assert all(catalog.trials[0].read_media(row["path"]) for row in catalog if row["trial"] == names[0])
+    assert not caplog.records
+
+
+@each_layout
+def test_a_return_is_that_of_the_tool(layout, tmp_path):
+    catalog, folder, _ = opened(layout, tmp_path)
+    for trial in catalog.trials:
+        returns = [trial.last_metrics.get(name) for name in (TRAINED, EVALUATED)]
+        if layout.returns is None:
+            assert returns == [None, None]
+        elif not layout.metric:
+            assert [row["episode_return"] for row in catalog] == [layout.returns(None, None)] * 2
+        else:
+            told = layout.returns(folder / trial.name, trial.config)
+            assert trial.last_metrics[layout.metric] == pytest.approx(told, rel=1e-6)
+        assert trial.return_from == (layout.tag, layout.unit)
+
+
+@each_layout
+def test_the_hyperparameters_are_read_and_seeds_make_no_configurations(layout, tmp_path):
+    catalog, _, _ = opened(layout, tmp_path)
+    of_first = catalog.trials[0].config
+    assert {name: of_first.get(name) for name in layout.config} == layout.config
+    configurations = catalog.compare()
+    if layout.differ:
+        assert len(configurations) == 2
+        assert {name for name in layout.differ} <= set(catalog.differing_params)
