@@ -2,20 +2,20 @@
 
 import csv
 import json
+import shutil
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from pathlib import Path
 
 import numpy as np
 import pytest
-
 from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
 from werkzeug.test import Client
 
 import tune_media as tm
+from tests.support.commands import command
 from tests.support.foreign.toy_env import ENV_ID, clip, gains, make, play
 from tests.support.foreign_run import FOREIGN
-
+from tune_media.experiment.experiments import experiments_at
 from tune_media.experiment.trial_folders import LogDirectory, Trials
 from tune_media.viewing.web import ViewerApp
 
@@ -70,7 +70,8 @@ class Layout:
         clips: How many clips a run has.
         returns: Gives the return of a run by what the tool itself, or another reader, says; None: nobody wrote it.
         config: Some hyperparameters of the first run.
-        differ: Those that differ between the runs, but seeds.
+        configurations: How many runs each has, sorted; seeds alone make no other one.
+        task: What the files say is the task.
     """
 
     folder: str
@@ -82,8 +83,8 @@ class Layout:
     tag: str = ""
     unit: str = ""
     config: Mapping = field(default_factory=dict)
-    differ: tuple = ()
-    env_id: str | None = None
+    configurations: tuple = (2,)
+    task: str | None = None
 
     def make(self, scratch):
         return FOREIGN / self.folder
@@ -126,80 +127,89 @@ LAYOUTS = [
         returns=tensorboard("rollout/ep_rew_mean"),
         tag="rollout/ep_rew_mean",
         unit=ENV_STEPS,
+        configurations=(1, 2),
     ),
     Layout(
         *("sb3_evaluated", "Stable-Baselines3", "ppo_*", 2, evaluations, EVALUATED, "eval/mean_reward", ENV_STEPS),
-        env_id=ENV_ID,
+        task=ENV_ID,
     ),
     Layout(
         *("rl_zoo", "rl-baselines3-zoo", "logs/*/Toy-v0_?", 0, evaluations, EVALUATED, "eval/mean_reward", ENV_STEPS),
         config={"algo": "a2c", "learning_rate": "lin_7e-4", "seed": 1, "n_timesteps": 320},
-        env_id=ENV_ID,
+        task=ENV_ID,
+        configurations=(2, 2),
     ),
     Layout("gymnasium_recorded", "Gymnasium", "seed_?", 2),
     Layout(
         *("cleanrl", "CleanRL", "runs/*", 2, toy(8, 8), TRAINED, "charts/episodic_return", ENV_STEPS),
         config={"exp_name": "ppo_continuous_action", "seed": 11, "learning_rate": 0.5, "torch_deterministic": True},
-        differ=("learning_rate",),
-        env_id=ENV_ID,
+        task=ENV_ID,
+        configurations=(2, 2),
     ),
     Layout(
         *("isaac_lab", "Isaac Lab", "logs/rsl_rl/toy_flat/*", 3, tensorboard("Train/mean_reward"), TRAINED),
-        *("Train/mean_reward", ITERATIONS, PPO_OF_ISAAC_LAB, ("agent/algorithm/learning_rate",)),
+        *("Train/mean_reward", ITERATIONS, PPO_OF_ISAAC_LAB, (1, 2)),
     ),
     Layout(
         *("mjlab", "mjlab", "logs/rsl_rl/cartpole/*", 2, tensorboard("Train/mean_reward"), TRAINED),
         *("Train/mean_reward", ITERATIONS),
         config={"agent/algorithm/learning_rate": 1e-3, "agent/seed": 1, "env/episode_length_s": 0.2},
-        differ=("agent/algorithm/learning_rate",),
+        configurations=(1, 2),
     ),
     Layout(
         *("rl_games", "rl_games", "logs/rl_games/toy_flat/*", 1, tensorboard("rewards/step"), TRAINED),
         *("rewards/step", ENV_STEPS),
         config={"agent/params/config/learning_rate": 1e-3, "agent/params/seed": 1},
-        differ=("agent/params/config/learning_rate",),
+        configurations=(1, 2),
     ),
     Layout(
         *("skrl", "skrl", "logs/skrl/toy_flat/*", 1, tensorboard("Reward / Total reward (mean)"), TRAINED),
         *("Reward / Total reward (mean)", STEPS),
         config={"agent/agent/learning_rate": 1e-3, "agent/seed": 1},
-        differ=("agent/agent/learning_rate",),
+        configurations=(1, 2),
     ),
-    Layout("lerobot_eval", "LeRobot", "outputs/eval/*/*", 4, lerobot, EVALUATED, "sum_reward", STEPS),
-    Layout("lerobot_eval_old", "LeRobot", "outputs/eval/*/*", 2, lerobot, EVALUATED, "sum_reward", STEPS),
+    Layout(
+        *("lerobot_eval", "LeRobot", "outputs/eval/*/*", 4, lerobot, EVALUATED, "sum_reward", STEPS),
+        configurations=(1, 1),
+    ),
+    Layout(
+        *("lerobot_eval_old", "LeRobot", "outputs/eval/*/*", 2, lerobot, EVALUATED, "sum_reward", STEPS),
+        configurations=(1, 1),
+    ),
     Layout(
         *("lerobot_train", "LeRobot", "outputs/train/*/*", 2),
         config={"dataset/repo_id": "lerobot/pusht", "policy/chunk_size": 100, "seed": 1},
-        env_id="PushT-v0",
+        task="PushT-v0",
     ),
     Layout(
         *("dreamerv3", "DreamerV3", "logdir/*", 4, toy(4, 4), TRAINED, "episode/score", ENV_STEPS),
         config={"agent/opt/lr": 4e-5, "run/train_ratio": 32, "seed": 1},
-        env_id="toy_reach",
+        task="toy_reach",
     ),
     Layout(
         *("torchrl_csv", "TorchRL", "ppo_*", 2, toy(4), EVALUATED, "eval/reward", ENV_STEPS),
         config={"lr": 0.1, "seed": 1},
-        differ=("lr",),
-        env_id=ENV_ID,
+        configurations=(1, 2),
+        task=ENV_ID,
     ),
     Layout(
         *("hydra_multirun", "Hydra", "multirun/*/*/?", 2, toy(4), TRAINED, "episode_return", ENV_STEPS),
         config={"agent/lr": 0.1, "agent/name": "hill_climber", "seed": 1},
-        differ=("agent/lr",),
-        env_id=ENV_ID,
+        task=ENV_ID,
+        configurations=(2, 2),
     ),
     Layout(
         *("hydra_single", "Hydra", "outputs/*/*", 2, toy(4), TRAINED, "episode_return", ENV_STEPS),
         config={"agent/lr": 0.1, "seed": 1},
-        env_id=ENV_ID,
+        task=ENV_ID,
+        configurations=(1,),
     ),
     *(
         Layout(
             *(folder, "Lightning", "lightning_logs/version_?", 1, toy(4), EVALUATED, "val/episode_return", STEPS),
             config={"lr": 0.1, "seed": 1},
-            differ=("lr",),
-            env_id=ENV_ID,
+            configurations=(1, 2),
+            task=ENV_ID,
         )
         for folder in ("lightning_tensorboard", "lightning_csv")
     ),
@@ -207,19 +217,22 @@ LAYOUTS = [
         Layout(
             *(folder, "W&B", pattern, 3, toy(3), EVALUATED, "eval/episode_return", STEPS),
             config={"lr": 0.1, "seed": 1, "net/hidden": "[8, 8]"},
-            differ=("lr",),
-            env_id=ENV_ID,
+            configurations=(1, 2),
+            task=ENV_ID,
         )
         for folder, pattern in (("wandb_offline", "wandb/offline-run-*"), ("wandb_online", "wandb/run-*"))
     ),
     Layout(
         *("mlflow_files", "MLflow", "mlruns/*/*/", 3, toy(3), EVALUATED, "eval/episode_return", STEPS),
-        differ=("lr",),
-        env_id=ENV_ID,
+        configurations=(1, 2),
+        task=ENV_ID,
     ),
-    Layout("trackio", "Trackio", "media/toy/*", 3),
+    Layout(
+        *("trackio", "Trackio", "media/toy/*", 3, toy(3), EVALUATED, "eval/episode_return", STEPS),
+        *({"lr": 0.1, "seed": 1}, (1, 2), ENV_ID),
+    ),
     *(
-        OwnLayout(folder, "any recorder", "?", 1, in_names, "", write=write)
+        OwnLayout(folder, "any recorder", "?", 1, in_names, "", configurations=(1, 1), write=write)
         for folder, write in (("numbers_in_names", named), ("json_beside", beside), ("semicolons", semicolons))
     ),
 ]
@@ -238,12 +251,12 @@ def is_run(path):
 
 @each_layout
 def test_a_folder_of_another_tool_opens_from_its_top(layout, tmp_path, caplog):
-    catalog, folder, names = opened(layout, tmp_path)
+    catalog, _, names = opened(layout, tmp_path)
     assert [trial.name for trial in catalog.trials] == names
     assert len(names) > 1 or layout.folder == "hydra_single"
     counts = list(catalog.counts.values())
     assert counts == ([0, 0, 1, 0] if layout.folder == "rl_zoo" else [layout.clips] * len(names))
-    assert {trial.run.env_id for trial in catalog.trials} == {layout.env_id}
+    assert {trial.run.env_id for trial in catalog.trials} == {layout.task}
     assert not [said for trial in catalog.trials for said in trial.run.not_understood]
     assert all(catalog.trials[0].read_media(row["path"]) for row in catalog if row["trial"] == names[0])
     assert not caplog.records
@@ -269,7 +282,74 @@ def test_the_hyperparameters_are_read_and_seeds_make_no_configurations(layout, t
     catalog, _, _ = opened(layout, tmp_path)
     of_first = catalog.trials[0].config
     assert {name: of_first.get(name) for name in layout.config} == layout.config
-    configurations = catalog.compare()
-    if layout.differ:
-        assert len(configurations) == 2
-        assert {name for name in layout.differ} <= set(catalog.differing_params)
+    assert sorted(len(runs) for runs in catalog.compare()["trials"]) == list(layout.configurations)
+
+
+def test_of_many_tools_in_one_folder_each_experiment_is_named_and_loaded():
+    with pytest.raises(ValueError, match="15 experiments, whose runs are not compared"):
+        tm.load(FOREIGN)
+    _, experiments = experiments_at(str(FOREIGN))
+    for one in experiments:
+        assert len(tm.load(f"{FOREIGN}:{one.name}").trials) == one.runs
+    own = sum(len(tm.load(layout.make(None)).trials) for layout in LAYOUTS if not isinstance(layout, OwnLayout))
+    assert sum(one.runs for one in experiments) == own
+
+
+@pytest.mark.parametrize(
+    ("folder", "told"),
+    [
+        ("sb3_tensorboard", ["PPO            2     3.6833", "SAC_1          1     3.2554", "Best so far: PPO."]),
+        ("isaac_lab", ["agent/algorithm/learning_rate", "0.001                          2     4.266"]),
+        ("hydra_multirun", ["agent/lr", "0.5       2     7.759", "multirun/2026-11-29/14-00-00/2"]),
+    ],
+)
+def test_a_new_user_lists_and_watches_old_runs(folder, told):
+    listed = command("list", FOREIGN / folder)
+    assert all(text in listed for text in told)
+    page = Client(ViewerApp(Trials([LogDirectory.of(str(FOREIGN / folder))]), folder))
+    trials = page.get("/data/index.json").json["trials"]
+    assert [trial["name"] for trial in trials] == [trial.name for trial in tm.load(FOREIGN / folder).trials]
+    curves = page.get("/data/trial.json", query_string={"trial": trials[0]["id"]}).json
+    assert "episode_return_mean" in str(curves)
+    clips = [(trial, clip) for trial in tm.load(FOREIGN / folder).trials for clip in trial.lines]
+    for trial, line in clips:
+        assert page.get(f"/media/{trial.id}/{line['path']}").status_code == 200
+
+
+def test_other_peoples_folders_are_only_read(tmp_path):
+    folder = shutil.copytree(FOREIGN, tmp_path / "läufe, №1", symlinks=True)
+    before = {path: path.lstat().st_mtime_ns for path in folder.rglob("*")}
+    for path in [folder, *before]:
+        path.chmod(path.stat().st_mode & ~0o222)
+    for layout in LAYOUTS:
+        if not isinstance(layout, OwnLayout):
+            command("list", folder / layout.folder)
+    assert {path: path.lstat().st_mtime_ns for path in folder.rglob("*")} == before
+    for path in [folder, *before]:
+        path.chmod(path.stat().st_mode | 0o200)
+
+
+def test_what_is_damaged_is_named_and_the_rest_is_read(tmp_path):
+    folder = shutil.copytree(FOREIGN / "sb3_evaluated" / "ppo_toy_seed1", tmp_path / "run")
+    (folder / "evaluations.npz").write_bytes((folder / "evaluations.npz").read_bytes()[:300])
+    (folder / "monitor.csv").write_bytes(b"\xff\xfe\n1,2\n")
+    (folder / "progress.csv").write_text("a,b\n1")
+    (folder / "config.yaml").write_text("[" * 1000)
+    (folder / "videos" / "rl-video-step-0-to-step-6.mp4").write_bytes(b"no clip")
+    catalog = tm.load(folder)
+    (trial,) = catalog.trials
+    named = " ".join(trial.run.not_understood)
+    assert all(name in named for name in ("evaluations.npz", "monitor.csv", "config.yaml"))
+    assert trial.last_metrics[TRAINED] == pytest.approx(3.9, abs=0.001)  # of the event file
+    assert [bool(row["note"]) for row in catalog] == [True, False]
+
+
+def test_films_are_not_compared_with_runs(tmp_path):
+    shutil.copytree(FOREIGN / "sb3_tensorboard", tmp_path / "code" / "project" / "runs")
+    film = next((FOREIGN / "hydra_single").rglob("*.mp4"))
+    for place in ("Videos/holiday/IMG_1.mp4", "Videos/IMG_2.mp4", "Downloads/film (1).mp4", "IMG_3.mp4"):
+        (tmp_path / place).parent.mkdir(parents=True, exist_ok=True)
+        shutil.copy(film, tmp_path / place)
+    catalog = tm.load(f"{tmp_path}:code/project/runs")
+    assert [trial.path.rpartition("/")[2] for trial in catalog.trials] == ["PPO_1", "PPO_2", "SAC_1"]
+    assert len(catalog) == 0

@@ -38,6 +38,7 @@ _MARK = re.compile(
     r"|files/wandb-metadata\.json|run-[^/]+\.wandb)"
 )
 _MLFLOWS = re.compile(r"(?:metrics|params|tags)/")  # beside the meta.yaml of a run, not of its experiment
+_LEROBOTS = re.compile(r"(?:.*/)?videos_step_\d{1,15}/")
 _TABLE = re.compile(r"[^/]+\.(?:csv|jsonl|npz)")
 _INNER = frozenset((".hydra", "metrics", "params", "scalars", "tags"))  # parts of a run that hold no clips
 _EXPERIMENT = re.compile(r"tuner\.pkl|\.tune_media_log|experiment_state-(?P<run>.+)\.json")
@@ -241,7 +242,7 @@ class _Search:
             return _Below(has_ours=True) if PARAMS in folder.files else below
         name = "" if folder is self.top else posixpath.relpath(folder.path, self.top.path)
         files = RunFiles(self._filesystem, folder.path, below.loose | below.own)
-        is_sure = is_marked or any(map(is_recorders_name, clips)) or _has_steps_of_trackio(folder)
+        is_sure = is_marked or any(map(_is_recorded, clips)) or _has_steps_of_trackio(folder)
         return _Below(runs=[RunFolder(name, files, is_sure)])
 
     def _take_in(self, folder: _Folder, below: _Below) -> None:
@@ -277,6 +278,11 @@ def _is_media_of_ours(folder: _Folder) -> bool:
 
 def _is_marked(files: Mapping[str, pyarrow.fs.FileInfo]) -> bool:
     return any(map(_MARK.fullmatch, files)) or ("meta.yaml" in files and any(map(_MLFLOWS.match, files)))
+
+
+def _is_recorded(clip: str) -> bool:
+    """Return whether a known recorder named a clip, or the folder that it is in."""
+    return is_recorders_name(clip) or _LEROBOTS.match(clip) is not None
 
 
 def _in_folder(run: RunFolder, folder: str) -> dict[str, pyarrow.fs.FileInfo]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import bisect
+import contextlib
 import csv
 import dataclasses
 import io
@@ -18,7 +19,7 @@ import numpy as np
 from tune_media.foreign.return_tags import return_name, section_of_tag
 from tune_media.foreign.run_files import RunFiles, whole_lines
 from tune_media.foreign.told import ENV_STEPS, Curve, Episode, Told, unnamed
-from tune_media.storage.filesystem import json_object
+from tune_media.storage.filesystem import json_object, open_file
 from tune_media.storage.passed_over import warn_of_broken_lines
 from tune_media.values.clip_columns import Columns
 from tune_media.values.secrets import error_text
@@ -26,6 +27,7 @@ from tune_media.values.sections import EVALUATION, TRAIN
 
 EVALUATIONS = "evaluations.npz"
 PATTERNS = ("*monitor.csv", EVALUATIONS)
+_HEAD_BYTES = 4096
 _RETURN, _LENGTH, _TIME, _SUCCESS = "r", "l", "t", "is_success"
 _TAGS = {TRAIN: "rollout/ep_rew_mean", EVALUATION: "eval/mean_reward"}  # of the same numbers in its event files
 
@@ -82,8 +84,7 @@ class _Monitor:
         except (OSError, ValueError, csv.Error) as error:
             return cls(section, not_understood=[f"{path}: {error_text(error)}"])
         header = json_object(head.removeprefix("#").encode())
-        env_id, begun = header.get("env_id"), _number(header.get("t_start"))
-        env_id = env_id if isinstance(env_id, str) and env_id not in ("", "None") else None
+        env_id, begun = _env_id(header), _number(header.get("t_start"))
         names, column = frozenset(filter(None, rows[0] if rows else ())), columns.get("return", _RETURN)
         if rows and column not in names:
             return cls(section, env_id, (), names, [unnamed(path, "return")])
@@ -91,6 +92,20 @@ class _Monitor:
         broken = [number for number, episode in enumerate(found, 3) if episode is None]
         warn_of_broken_lines(files.full(path), broken, "an episode")
         return cls(section, env_id, [episode for episode in found if episode is not None], names)
+
+
+def read_head(files: RunFiles, paths: Sequence[str], columns: Columns | None) -> Told:
+    """Read the task in the first line of a Monitor's file."""
+    for path in (path for path in paths if path.endswith(".csv")):
+        with contextlib.suppress(OSError), open_file(files.filesystem, files.full(path)) as file:
+            head = bytes(file.read(_HEAD_BYTES)).partition(b"\n")[0]
+            return Told(env_id=_env_id(json_object(head.removeprefix(b"#"))))
+    return Told()
+
+
+def _env_id(header: Mapping[str, Any]) -> str | None:
+    env_id = header.get("env_id")
+    return env_id if isinstance(env_id, str) and env_id not in ("", "None") else None
 
 
 def _episode(row: Mapping[str | None, str | None], section: str, column: str, begun: float | None) -> Episode | None:
