@@ -11,6 +11,7 @@ import itertools
 import math
 import posixpath
 import zipfile
+import zlib
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -169,6 +170,12 @@ def _at_steps_of(each: Sequence[Sequence[Episode]], trained: Sequence[Episode]) 
     ]
 
 
+_DAMAGED = (  # what NumPy and zipfile raise for a file of which any byte may be another
+    *(OSError, ValueError, TypeError, LookupError, EOFError, RuntimeError, MemoryError),
+    *(zipfile.BadZipFile, zlib.error),
+)
+
+
 def _evaluations(files: RunFiles, path: str, columns: Columns) -> Told:
     try:
         with np.load(io.BytesIO(files.read(path)), allow_pickle=False) as file:
@@ -191,6 +198,6 @@ def _evaluations(files: RunFiles, path: str, columns: Columns) -> Told:
         ]
         means = [] if not rows.size else rows.mean(axis=1).tolist()
         curve = Curve(return_name(EVALUATION), _TAGS[EVALUATION], ENV_STEPS, [float(step) for step in steps], means)
-    except (OSError, ValueError, TypeError, KeyError, EOFError, zipfile.BadZipFile) as error:
+    except _DAMAGED as error:
         return Told(not_understood=[f"{path}: {error_text(error)}"])
     return Told(episodes=episodes, columns=names, curves=lambda: [curve] if episodes else [])

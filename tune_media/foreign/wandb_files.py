@@ -64,7 +64,7 @@ def read_wandb(files: RunFiles, paths: Sequence[str], columns: Columns | None) -
             elif path.endswith(_METADATA):
                 told = parse_json(files.read(path))
                 words = told.get("args") if isinstance(told, Mapping) else None
-                arguments = arguments or [str(word) for word in words or ()]
+                arguments = arguments or list(map(str, words if isinstance(words, list) else ()))
         except (OSError, ValueError) as error:
             not_understood.append(f"{path} was passed over: {redacted(str(error))}.")
     if not config and not files.matching("config.yaml"):
