@@ -155,8 +155,8 @@ def test_a_table_without_a_known_return_says_how_to_name_it(tmp_path):
     run = written(tmp_path / "run", "a.mp4", "b.mp4", t__csv="file,seed,score,reward\na.mp4,1,3,4\n", **many)
     sentences = read(run).not_understood
     assert [sentence.with_options({"columns": "--columns"}) for sentence in sentences] == [
-        "a.json and 1 more files: no column for a return; there is score; name it in --columns, as in return=NAME.",
-        "t.csv: no column for a return; there are reward, score; name it in --columns, as in return=NAME.",
+        "a.json and 1 more files: no column for a return (score); name it in --columns, as in return=NAME.",
+        "t.csv: no column for a return (reward, score); name it in --columns, as in return=NAME.",
     ]
     assert read(run, **{"return": "score"}).not_understood == []
     assert read(written(tmp_path / "of_files", "a.mp4", a__json={"fps": 30, "size": 9})).not_understood == []

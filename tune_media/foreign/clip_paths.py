@@ -17,10 +17,10 @@ from typing import Any
 
 from tune_media.foreign.clip_facts import facts_of, names_of
 from tune_media.foreign.run_files import RunFiles
-from tune_media.foreign.told import Told
+from tune_media.foreign.told import Told, name_it
 from tune_media.storage.clip_names import section_of
 from tune_media.values.clip_columns import FACTS, Columns
-from tune_media.values.problems import argument, remedy
+from tune_media.values.problems import remedy
 from tune_media.values.sections import EVALUATION, TRAIN
 
 _RECORDERS = re.compile(
@@ -146,6 +146,5 @@ def _sentence(word: str, clips: Sequence[str]) -> str:
     more = f" and of {len(clips) - 1} more clips" if len(clips) > 1 else ""
     doubt = f"the name of {clips[0]}{more}: the number behind {word!r} may be something else than the return; "
     return doubt + remedy(
-        "if it is the return, name it in " + argument("load(columns=...)") + f", as in return={word}, or list the "
-        "clips in a CSV file with the columns file and return."
+        "if it is, " + name_it(f"return={word}") + "; or list the clips in a CSV file with the columns file and return."
     )

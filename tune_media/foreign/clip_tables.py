@@ -15,11 +15,11 @@ from typing import Any
 
 from tune_media.foreign.clip_facts import columns_text, facts_of, names_of
 from tune_media.foreign.run_files import RunFiles
-from tune_media.foreign.told import Told
+from tune_media.foreign.told import Told, unnamed
 from tune_media.storage.passed_over import warn_passed_over
 from tune_media.values.checks import first_names
 from tune_media.values.clip_columns import FACTS, FILE, Columns
-from tune_media.values.problems import argument, remedy
+from tune_media.values.problems import remedy
 from tune_media.values.secrets import error_text
 from tune_media.values.strict_json import parse_json
 
@@ -127,11 +127,7 @@ class ClipTables:
             names = [name for name in columns if name not in known | _NO_RETURNS]
             if names and not any(fact == "return" for _, fact in self._found):
                 more = f" and {len(tables) - 1} more files" if len(tables) > 1 else ""
-                sentences.append(
-                    f"{min(tables)}{more}: no column for a return; there {'is' if len(names) == 1 else 'are'} "
-                    f"{first_names(names)}; "
-                    + remedy("name it in " + argument("load(columns=...)") + ", as in return=NAME.")
-                )
+                sentences.append(unnamed(f"{min(tables)}{more}", "return", first_names(names)))
         return sentences
 
     def _rows(self, table: str, content: bytes) -> Iterator[tuple[str, Mapping[str, Any]]]:

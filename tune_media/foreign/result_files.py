@@ -22,11 +22,11 @@ from tune_media.foreign.clips import clip_lines
 from tune_media.foreign.lerobot import INFO, rows_of_info
 from tune_media.foreign.run import ForeignRun
 from tune_media.foreign.run_files import RunFiles
-from tune_media.foreign.told import Episode, Told
+from tune_media.foreign.told import Episode, Told, name_it
 from tune_media.storage.index_lines import MediumLine
 from tune_media.values.checks import first_names
 from tune_media.values.clip_columns import Columns
-from tune_media.values.problems import argument, remedy
+from tune_media.values.problems import remedy
 from tune_media.values.sections import EVALUATION
 from tune_media.values.strict_json import parse_json
 
@@ -134,7 +134,7 @@ def _without_values(path: str, rows: Sequence[_Row]) -> str:
     if not rows:
         return f"{path!r} has no rows; " + remedy("pass a file with a row for each episode.")
     there = first_names(list(dict.fromkeys(name for row in rows for name in row if name)))
-    what_to_do = remedy("name it in " + argument("load(columns=...), or --columns") + ", as in return=NAME.")
+    what_to_do = remedy(name_it("return=NAME") + ".")
     return f"{path!r}: no column for a return or a success; there are {there}; " + what_to_do
 
 

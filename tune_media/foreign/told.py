@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from tune_media.values.problems import argument, remedy
+from tune_media.values.problems import Message, argument, remedy
 from tune_media.values.sections import EVALUATION
 
 ENV_STEPS, ITERATIONS, EPISODES, STEPS = "env steps", "iterations", "episodes", "steps"
@@ -73,12 +73,15 @@ class Told:
     not_understood: Sequence[str] = ()
 
 
-def unnamed(path: str, fact: str) -> str:
+def unnamed(path: str, fact: str, names: str = "") -> str:
     """Return the sentence on a file of which nothing says where it has a fact, such as ``return`` or ``step``.
 
-    >>> unnamed("evaluations.npz", "return")
-    'evaluations.npz: no column for a return; name it in load(columns=...), as in return=NAME.'
+    >>> unnamed("t.csv", "return", "reward, score")
+    't.csv: no column for a return (reward, score); name it in load(columns=...), or --columns, as in return=NAME.'
     """
-    return f"{path}: no column for a {fact}; " + remedy(
-        "name it in " + argument("load(columns=...)") + f", as in {fact}=NAME."
-    )
+    return f"{path}: no column for a {fact}{f' ({names})' if names else ''}; " + remedy(name_it(f"{fact}=NAME") + ".")
+
+
+def name_it(example: str) -> Message:
+    """Return the words on how to name a column."""
+    return "name it in " + argument("load(columns=...), or --columns") + f", as in {example}"
