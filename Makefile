@@ -12,7 +12,8 @@ OLDEST_TESTS = tests/e2e/test_matrix.py tests/e2e/test_examples.py tests/e2e/tes
 	tests/e2e/test_tapes.py tests/e2e/test_hidden_state.py tests/e2e/test_trial_life.py tests/e2e/test_trainables.py tests/e2e/test_restore.py \
 	tests/callbacks/test_contract.py tests/rllib tests/gym tests/evaluation \
 	tests/test_ray_compat.py
-MACOS_TESTS = tests/cli tests/encoding tests/experiment tests/gym tests/recording tests/replay tests/storage tests/values
+MACOS_TESTS = tests/callbacks/test_*.py tests/cli tests/encoding tests/evaluation/test_follow.py tests/gym tests/recording \
+	tests/replay tests/storage tests/values
 # A virtual environment that sees the packages of $(VENV).
 define on_top
 $(PYTHON) -m venv --clear $(1)

@@ -23,7 +23,6 @@ _GONE = {
     "POSIX_FADV_ posix_fallocate fdatasync getrandom GRND_ setresuid setresgid getresuid getresgid getxattr setxattr "
     "listxattr removexattr XATTR_ setns unshare CLONE_ waitid P_PIDFD O_PATH O_NOATIME O_DIRECT O_RSYNC",
     "signal": "sigtimedwait sigwaitinfo SIGRT SIGPWR SIGSTKFLT SIGPOLL",
-    "select": "epoll EPOLL",
     "fcntl": "F_OFD_ F_SETPIPE_SZ F_GETPIPE_SZ F_ADD_SEALS F_GET_SEALS F_SEAL_ F_NOTIFY F_SETSIG F_GETSIG F_SETLEASE",
     "resource": "prlimit RLIMIT_NICE RLIMIT_RTPRIO RLIMIT_RTTIME RLIMIT_SIGPENDING RLIMIT_MSGQUEUE",
     "time": "CLOCK_BOOTTIME CLOCK_TAI",
