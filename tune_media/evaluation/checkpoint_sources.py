@@ -131,11 +131,12 @@ def _only_checkpoint(source: Named, is_foreign: bool) -> StoredCheckpoint | None
 def _catalog(source: Named, may_be_none: bool) -> Catalog | None:
     """Return the trials in the places of a source; None: there are none, which may be."""
     try:
-        return load(list(source.places))
+        catalog = load(list(source.places))
     except ValueError:
         if not may_be_none:
             raise
         return None
+    return None if may_be_none and not catalog.trials else catalog
 
 
 def _is_no_sweep(source: Named, trials: Sequence[TrialFiles]) -> bool:
