@@ -87,11 +87,12 @@ def test_returns_of_single_episodes_are_averaged_over_the_last_ones(writer, tmp_
     assert curves["charts/episodic_return"].values[-1] == WINDOW + 49
 
 
-def test_a_number_that_may_be_no_return_is_not_taken_for_one(writer, tmp_path):
+def test_a_number_that_may_be_no_return_is_not_taken_for_one(writer, tmp_path, caplog):
     for tag in ("train/reward", "reward", "returns", "score", "a/return_scale"):
         writer.add_scalar(tag, 1.0, 1)
     writer.close()
     assert run_in(tmp_path).return_from == ("", "")
+    assert "no column for a return (a/return_scale, returns, reward, score, train/reward); name" in caplog.text
     named = run_in(tmp_path, {"return": "train/reward"})
     assert named.return_from == ("train/reward", "steps")
     assert "train/reward" in named.columns

@@ -85,8 +85,8 @@ def test_a_table_without_a_known_column_is_named_with_the_remedy(tmp_path):
     write_table(tmp_path / "progress.csv", [{"tick": 1, "my_reward": 2.0}])
     sentences = [sentence.with_options({"columns": "--columns"}) for sentence in run_in(tmp_path).not_understood]
     assert sentences == [
-        "progress.csv: no column for a step; name it in --columns, as in step=NAME.",
-        "progress.csv: no column for a return; name it in --columns, as in return=NAME.",
+        "progress.csv: no column for a step (tick, my_reward); name it in --columns, as in step=NAME.",
+        "progress.csv: no column for a return (my_reward); name it in --columns, as in return=NAME.",
     ]
     run = run_in(tmp_path, {"step": "tick", "return": "my_reward"})
     assert not run.not_understood
@@ -136,5 +136,5 @@ def test_rewards_of_steps_are_named_as_no_return(tmp_path):
     (tmp_path / "scalars").mkdir()
     (tmp_path / "scalars/reward.csv").write_text("1,0.5\n")
     (sentence,) = run_in(tmp_path).not_understood
-    assert sentence.startswith("scalars: no column for a return; name it in ")
+    assert sentence.startswith("scalars: no column for a return (reward); name it in ")
     assert run_in(tmp_path, {"return": "reward"}).return_from == ("reward", "steps")

@@ -19,10 +19,10 @@ import numpy as np
 from crc32c import crc32c
 
 from tune_media.foreign.curve_cache import Series, cached
-from tune_media.foreign.return_tags import by_part, curves_of
+from tune_media.foreign.return_tags import by_part, curves_of, hidden_returns
 from tune_media.foreign.run_files import RunFiles
 from tune_media.foreign.settings import env_id_of, literal, without_own
-from tune_media.foreign.told import Told
+from tune_media.foreign.told import Curve, Told, unnamed
 from tune_media.storage.filesystem import open_file
 from tune_media.storage.passed_over import warn_passed_over
 from tune_media.values.clip_columns import Columns
@@ -56,8 +56,15 @@ def read_event_files(files: RunFiles, paths: Sequence[str], columns: Columns | N
         config=without_own(config, files.run_folder),
         env_id=env_id_of(config),
         columns=tags,
-        curves=lambda: curves_of(_joined(files, paths), columns or {}),
+        curves=functools.partial(_curves, files, paths, columns or {}),
     )
+
+
+def _curves(files: RunFiles, paths: Sequence[str], columns: Columns) -> list[Curve]:
+    found = _joined(files, paths)
+    if alike := hidden_returns({tag for _, tag in found}, columns):
+        warn_passed_over(files.full(paths[0]), unnamed("event files", "return", alike).rstrip("."))
+    return curves_of(found, columns)
 
 
 def is_event_file(path: str) -> bool:

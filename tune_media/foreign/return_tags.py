@@ -11,6 +11,7 @@ import numpy as np
 from tune_media.foreign.curve_cache import Series
 from tune_media.foreign.told import ENV_STEPS, EPISODES, ITERATIONS, STEPS, Curve
 from tune_media.storage.clip_names import section_of
+from tune_media.values.checks import first_names
 from tune_media.values.clip_columns import Columns
 from tune_media.values.metric_names import RETURN_NAMES
 from tune_media.values.sections import EVALUATION, TRAIN
@@ -59,6 +60,7 @@ _OF_EPISODES = frozenset(
     for end in ("", "_mean", "/mean")
 )
 """The ends of tags of no tool in the table that say what they are; taken if a run has one such tag."""
+_LIKE_RETURNS = ("return", "rew", "score")
 STEP_COLUMNS = {
     **dict.fromkeys(("time/total_timesteps", "total_timesteps", "timesteps_total", "num_timesteps"), ENV_STEPS),
     **dict.fromkeys(("env_step", "env_steps", "num_env_steps", "total_env_steps"), ENV_STEPS),
@@ -122,9 +124,15 @@ def curves_of(
     return curves
 
 
-def has_return(tags: Collection[str], columns: Columns, known: Sequence[ReturnTag]) -> bool:
-    """Return whether ``curves_of`` finds a return under some of these tags."""
-    return bool(_returns([("", tag) for tag in tags], columns, known))
+def hidden_returns(tags: Collection[str], columns: Columns, known: Sequence[ReturnTag] = RETURN_TAGS) -> str:
+    """Return the names of the first tags that may be those of a return, if none is known to be it.
+
+    >>> hidden_returns(["my_reward", "loss"], {}), hidden_returns(["my_reward"], {"return": "my_reward"})
+    ('my_reward', '')
+    """
+    if _returns([("", tag) for tag in tags], columns, known):
+        return ""
+    return first_names(sorted(tag for tag in tags if any(word in tag.lower() for word in _LIKE_RETURNS)))
 
 
 def _returns(

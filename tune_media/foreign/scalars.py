@@ -7,18 +7,19 @@ import functools
 import io
 import posixpath
 from array import array
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, TypeAlias
 
 import numpy as np
 
 from tune_media.foreign.curve_cache import Series, cached
-from tune_media.foreign.return_tags import RETURN_TAGS, STEP_COLUMNS, ReturnTag, by_part, curves_of, has_return
+from tune_media.foreign.return_tags import RETURN_TAGS, STEP_COLUMNS, ReturnTag, by_part, curves_of, hidden_returns
 from tune_media.foreign.run_files import RunFiles, whole_lines
 from tune_media.foreign.settings import env_id_of, literal, without_own
 from tune_media.foreign.told import ENV_STEPS, STEPS, Curve, Told, unnamed
 from tune_media.storage.filesystem import open_file
 from tune_media.storage.passed_over import warn_of_broken_lines, warn_passed_over
+from tune_media.values.checks import first_names
 from tune_media.values.clip_columns import Columns
 from tune_media.values.number import as_number
 from tune_media.values.secrets import error_text
@@ -33,7 +34,6 @@ _FIRST_BYTES = 2**18
 _STEP, _VALUE = "step", "value"
 _Row: TypeAlias = Mapping[str, float] | None  # None: a line that cannot be read
 _Rows: TypeAlias = Callable[[bytes], Iterator[_Row]]
-_LIKE_RETURNS = ("return", "rew", "score")
 
 
 def read_tables(files: RunFiles, paths: Sequence[str], columns: Columns | None) -> Told:
@@ -60,8 +60,8 @@ def read_torchrl(files: RunFiles, paths: Sequence[str], columns: Columns | None)
         except (OSError, ValueError) as error:
             not_understood.append(f"{path}: {error_text(error)}")
     tags = frozenset(tag for _, tag in keys.values())
-    if _hides_return(tags, columns or {}, _TORCHRL_TAGS):
-        not_understood.append(unnamed("scalars", "return"))
+    if alike := hidden_returns(tags, columns or {}, _TORCHRL_TAGS):
+        not_understood.append(unnamed("scalars", "return", alike))
 
     def curves() -> list[Curve]:
         read = {key: _stepped(_numbers(files, path, _pairs), _STEP) for path, key in keys.items()}
@@ -86,21 +86,14 @@ def _told(files: RunFiles, paths: Sequence[str], columns: Columns, rows: _Rows) 
         if step is not None:
             steps[path] = step
         elif names:
-            not_understood.append(unnamed(path, "step"))
-        if rows is _table_rows and _hides_return(names, columns):
-            not_understood.append(unnamed(path, "return"))
+            not_understood.append(unnamed(path, "step", first_names(list(names))))
+        if rows is _table_rows and (alike := hidden_returns(names, columns)):
+            not_understood.append(unnamed(path, "return", alike))
         all_names |= names.keys()
     return Told(
         columns=all_names,
         curves=functools.partial(_curves, files, steps, columns, rows) if steps else None,
         not_understood=not_understood,
-    )
-
-
-def _hides_return(names: Collection[str], columns: Columns, known: Sequence[ReturnTag] = RETURN_TAGS) -> bool:
-    """Return whether none of a table's columns is known for a return, and one is named like it."""
-    return not has_return(names, columns, known) and any(
-        word in name.lower() for name in names for word in _LIKE_RETURNS
     )
 
 
