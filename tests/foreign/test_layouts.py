@@ -224,6 +224,7 @@ LAYOUTS = [
     ),
     Layout(
         *("mlflow_files", "MLflow", "mlruns/*/*/", 3, toy(3), EVALUATED, "eval/episode_return", STEPS),
+        config={"lr": 0.5, "seed": 1},
         configurations=(1, 2),
         task=ENV_ID,
     ),
@@ -236,6 +237,7 @@ LAYOUTS = [
         for folder, write in (("numbers_in_names", named), ("json_beside", beside), ("semicolons", semicolons))
     ),
 ]
+DOORS = (FOREIGN.parents[2] / "docs/doors.md").read_text()
 each_layout = pytest.mark.parametrize("layout", LAYOUTS, ids=str)
 
 
@@ -247,6 +249,18 @@ def opened(layout, scratch):
 
 def is_run(path):
     return path.is_dir() and (path.parents[1].name != "mlruns" or (path / "params").exists())
+
+
+def test_the_page_has_the_tools_of_these_layouts_and_what_is_read_of_each():
+    table = DOORS.partition("## Runs of other tools")[2].partition("## ")[0]
+    rows = [line[1:-1].split("|") for line in table.splitlines() if line.startswith("|")][2:]
+    told = {tool: (returns == "✓", config == "✓") for tool, _, returns, config in rows}
+    read = {tool: [layout for layout in LAYOUTS if layout.tool == tool] for tool in told}
+    assert {layout.tool for layout in LAYOUTS} == read.keys()
+    assert told == {
+        tool: (any(layout.returns for layout in layouts), any(layout.config for layout in layouts))
+        for tool, layouts in read.items()
+    }
 
 
 @each_layout
