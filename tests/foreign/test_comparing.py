@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 import tune_media as tm
+from tests.support.browser import opened
 from tests.support.commands import command
 from tune_media.viewing.curves import Curves
 from tune_media.viewing.figure import write_figure
@@ -71,6 +72,17 @@ def test_curves_of_different_units_are_drawn_apart(mixed):
     units = dict(zip((trial.name for trial in catalog.trials), curves["unit"], strict=True))
     assert units == {"PPO_1": "env steps", "PPO_2": "env steps", "PPO_3": "env steps", "SAC_1": "env steps",
                      "toy": "iterations"}  # fmt: skip
+
+
+@pytest.mark.slow
+def test_the_page_has_a_chart_for_each_and_titles_of_runs_without_hyperparameters(browser, mixed, tmp_path):
+    with opened(browser, mixed, tmp_path, host="watch") as viewer:
+        viewer.wait("document.querySelectorAll('.curves .u-over').length === 2")
+        assert viewer.all(".curves h2") == [
+            "mean return (rollout/ep_rew_mean over env steps)",  # of the winner, which comes first
+            "mean return (Train/mean_reward over iterations)",
+        ]
+        assert [row.removeprefix("★ ").strip() for row in viewer.all("ol .name")] == ["PPO", "SAC_1", "toy"]
 
 
 def test_two_runs_whose_returns_differ_in_their_tags_are_not_comparable(mixed):

@@ -7,6 +7,7 @@ import pytest
 
 import tune_media as tm
 from tests.support.commands import command
+from tune_media.experiment.trial_folders import Trials, log_directories
 
 RETURNS = {"act": [1.0, 2.0, 3.0, 2.5], "diffusion": [4.0, 6.0, 5.0, 5.5]}
 ROWS = [
@@ -73,8 +74,8 @@ def test_lerobots_files_are_named_by_their_folders_and_compared_in_their_order(t
         (tmp_path / policy / "eval_info.json").write_text(content)
     catalog = tm.load([tmp_path / policy / "eval_info.json" for policy in RETURNS])
     assert catalog.verdict.sentence == "Clearly the best policy: diffusion, on 4 evaluation seeds."
-    (told,) = catalog.trials[1].run.not_understood
-    assert told == "eval_info.json names no seeds and no starts: its episodes are compared in their order."
+    told = "eval_info.json names no seeds and no starts: its episodes are compared in their order."
+    assert told in command("list", tmp_path / "diffusion" / "eval_info.json")
 
 
 def test_all_episodes_of_a_file_count(tmp_path):
@@ -118,7 +119,7 @@ def test_policies_that_were_played_otherwise_are_not_compared(tmp_path):
         (tmp_path / f"{policy}.jsonl").write_text(as_lines(rows))
     catalog = tm.load([tmp_path / "act.jsonl", tmp_path / "diffusion.jsonl"])
     assert catalog.verdict.sentence == (
-        "Not comparable: the mean evaluation return of act · env PushT-v0 is rows of a file with env=PushT-v0, "
+        "Not comparable: the mean evaluation return of act is rows of a file with env=PushT-v0, "
         "and that of others rows of a file with env=Aloha-v0."
     )
     assert list(catalog.compare()["why"][1:]) == ["other_return"]
@@ -173,3 +174,25 @@ def test_equal_policies_are_seldom_called_clearly_different(tmp_path):
         file.write_text(as_lines(rows))
         clear += tm.load(file).verdict.is_clear
     assert clear <= 10  # of 100 at 5 %: more in one of a hundred tests
+
+
+def test_watch_shows_the_policies_of_files_and_sees_what_is_written_since(tmp_path):
+    files = [tmp_path / "act.jsonl", tmp_path / "diffusion.jsonl"]
+    for file in files:
+        file.write_text(as_lines([row for row in ROWS if row["policy"] == file.stem]))
+    trials = Trials(log_directories(list(map(str, files))))
+    assert [trial.name for trial in trials.all()] == ["act", "diffusion"]
+    files[0].write_text(as_lines([*ROWS[:4], {**ROWS[0], "policy": "new"}]))
+    assert [trial.name for trial in trials.all(max_age=0)] == ["act", "diffusion", "new"]
+    files[0].write_text("{")  # half of it is written
+    assert [trial.name for trial in trials.all(max_age=0)] == ["act", "diffusion", "new"]
+    assert len(trials.unreadable) == 2
+
+
+def test_the_names_of_policies_that_several_files_have_begin_with_the_files(tmp_path):
+    for name in ("a.jsonl", "b.jsonl"):
+        (tmp_path / name).write_text(as_lines(ROWS))
+    names = {
+        trial.name for trial in Trials(log_directories([str(tmp_path / "a.jsonl"), str(tmp_path / "b.jsonl")])).all()
+    }
+    assert names == {"a/act", "a/diffusion", "b/act", "b/diffusion"}

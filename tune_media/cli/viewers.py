@@ -17,7 +17,7 @@ _MUCH = 10**9  # bytes that are copied only after a question
 
 
 @click.command(cls=Command, short_help="Show the clips in the browser, live.")
-@click.argument("experiment")
+@click.argument("experiment", nargs=-1, required=True)
 @click.option("--host", default="127.0.0.1", show_default=True, help="Address to listen on.")
 @click.option(
     "--port", default=6007, show_default=True, type=click.IntRange(0, 65535), help="Port; 0 takes a free one."
@@ -32,11 +32,22 @@ _MUCH = 10**9  # bytes that are copied only after a question
 )
 @names_columns
 def watch(
-    experiment: str, host: str, port: int, opens: bool, wait: bool, plays: bool | None, columns: dict[str, str] | None
+    experiment: tuple[str, ...],
+    host: str,
+    port: int,
+    opens: bool,
+    wait: bool,
+    plays: bool | None,
+    columns: dict[str, str] | None,
 ) -> Outcome:
     """Show the clips of EXPERIMENT, a folder or a URI, in the browser, live, without TensorBoard.
 
-    Example: tune-media watch --open ~/ray_results/my_sweep
+    EXPERIMENT may also be a file of results of policies, and there may be several.
+
+    \b
+    Examples:
+      tune-media watch --open ~/ray_results/my_sweep
+      tune-media watch act/eval_info.json diffusion/eval_info.json
     """
     from tune_media.viewing.watch import LOCAL_HOSTS, make_watch_server, reachable_at, ssh_line
 
@@ -47,13 +58,13 @@ def watch(
     page = f"/#token={token}" if token else ""
     url = reachable_at(host, server.port) + page
     if token:
-        warn_of_stored_code("the recipes of its tapes (--no-play: none)", experiment, what="A click on ▷")
-    lines = [f"{url} shows the episodes of {experiment}. Press Ctrl+C to stop."]
+        warn_of_stored_code("the recipes of its tapes (--no-play: none)", *experiment, what="A click on ▷")
+    lines = [f"{url} shows the episodes of {', '.join(experiment)}. Press Ctrl+C to stop."]
     if ssh := ssh_line(host, server.port):
         lines += [f"From another machine: {ssh} and open http://127.0.0.1:{server.port}{page}"]
     if opens:
         click.launch(url)
-    facts = {"url": url, "pid": os.getpid(), "port": server.port, "ssh": ssh, "experiment": experiment}
+    facts = {"url": url, "pid": os.getpid(), "port": server.port, "ssh": ssh, "experiment": ", ".join(experiment)}
     return Outcome(facts, lines, then=server.serve_forever)
 
 

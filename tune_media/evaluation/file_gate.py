@@ -63,7 +63,7 @@ def compared(
     sides: Sequence[TrialFiles], measure: Measure, seeds: Any, level: float, *, allow_same: bool = False
 ) -> FilePairs:
     """Return how two sides compare, or one with a floor. Raises ValueError if they cannot be compared."""
-    notes = list(dict.fromkeys(told.rstrip(".") for side in sides for told in _run(side).not_understood))
+    notes = list(dict.fromkeys(note.rstrip(".") for side in sides if (note := _run(side).note)))
     scores = [_by_start(side, measure, in_their_order=bool(notes)) for side in sides]
     if len(sides) > 1:
         notes += _check_comparable(sides[0], sides[1], allow_same=allow_same)

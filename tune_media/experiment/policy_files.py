@@ -78,15 +78,11 @@ class PolicyFiles(TrialFiles):
         self.version = version
         return True
 
-    @override
-    def read_config(self) -> dict[str, Any]:
-        return dict(self.run.settings if self.run else {})
-
     @property
     @override
     def config(self) -> dict[str, Any]:
-        """How it was played; policies whose names differ in a seed alone are one configuration."""
-        return params.OnlyNamed(self.read_config(), self.name, params.name_without_seed(self.name))
+        """None are known; policies whose names differ in a seed alone are one configuration."""
+        return params.OnlyNamed({}, self.name, params.name_without_seed(self.name))
 
 
 def policy_named(

@@ -18,7 +18,7 @@ from typing import Any, TypeVar
 import pyarrow.fs
 
 from tune_media.experiment import places
-from tune_media.experiment.experiments import FoundTrial, FoundTrials, TrialFinder, one_experiment
+from tune_media.experiment.experiments import FoundTrial, FoundTrials, TrialFinder, experiment_at, one_experiment
 from tune_media.experiment.places import Folder
 from tune_media.experiment.policy_files import ResultFile, policies_of
 from tune_media.experiment.state import Listings, Snapshots
@@ -228,6 +228,33 @@ class LogDirectory:
             named = re.match(r"(?![a-zA-Z]:\\)([^/:][^:]*):(?!//)(.+)$", part)
             folders.append(cls.of(named[2], named[1]) if named else cls.of(part))
         return folders
+
+
+def log_directories(sources: Sequence[str], columns: Columns | None = None) -> list[LogDirectory]:
+    """Return where the trials of several sources are: folders of one experiment each, or files of results.
+
+    Names begin with those of the folders, if there are several, or of the files, if two have a policy of one name.
+    Raises OSError, or ValueError if a folder holds no experiment, or several, or a file no policy.
+    """
+    files, others = _result_files(list(sources), None, columns or {})
+    folders = [experiment_at(path) for path in others]
+    names = places.short_names(
+        [folder.path for folder in folders] + [posixpath.splitext(file.path)[0] for file in files]
+    )
+    policies = [name for file in files for name in file.runs()]
+    is_unique, has_several = len({*policies}) == len(policies), len(folders) > 1 or (files and folders)
+    return [
+        *(LogDirectory(folder, names[folder.path] if has_several else "", columns) for folder in folders),
+        *(
+            LogDirectory(
+                Folder(file.filesystem, posixpath.dirname(file.path)),
+                "" if is_unique else names[posixpath.splitext(file.path)[0]],
+                columns,
+                file=file,
+            )
+            for file in files
+        ),
+    ]
 
 
 class _FirstRead:

@@ -71,7 +71,7 @@ def read_results(filesystem: pyarrow.fs.FileSystem, path: str, columns: Columns 
 
     The ``settings`` of a run are those that all of its episodes share. The seed of an episode whose start is a
     text, or which is of one of several tasks, is a hash of both. If no row names a seed or a start, it is its place in
-    the file, and ``not_understood`` says so.
+    the file, and its ``note`` says so.
     """
     folder, name = posixpath.split(path)
     columns = columns or {}
@@ -110,14 +110,13 @@ class _File:
             for place, play in enumerate(plays)
         ]
         in_order = f"{self.name} names no seeds and no starts: its episodes are compared in their order."
-        told = Told(
-            episodes=episodes, tag="rows of a file", unit="", not_understood=[] if self.has_starts else [in_order]
-        )
+        told = Told(episodes=episodes, tag="rows of a file", unit="")
         values = {name: plays[0].value([name]) for name in _SETTINGS if name not in self.varying}
         settings = {name: value for name, value in values.items() if value is not None}
         env_id = next((str(settings[name]) for name in _ENVS if name in settings), None)
         names = frozenset().union(*(play.row for play in plays))
-        return ForeignRun(self._lines(plays), names, settings, env_id, [told], settings=settings)
+        note = "" if self.has_starts else in_order
+        return ForeignRun(self._lines(plays), names, {}, env_id, [told], settings=settings, note=note)
 
     def _lines(self, plays: Sequence[_Play]) -> list[MediumLine]:
         """Return an index line for each clip that a row names, with the facts of the row."""

@@ -23,6 +23,7 @@ class ForeignRun:
         env_id: Its task; None if no file names it.
         told: What each reader found, in the order in which one is believed more than the next.
         settings: How the policy was played, if its file says so: one that was played otherwise is not compared.
+        note: What to know of its episodes.
         is_unnamed: No known recorder named any of its clips: it may be a folder of anything.
     """
 
@@ -33,6 +34,7 @@ class ForeignRun:
     told: Sequence[Told] = ()
     is_unnamed: bool = False
     settings: Mapping[str, Any] = field(default_factory=dict)
+    note: str = ""
 
     @cached_property
     def curves(self) -> Sequence[Curve]:

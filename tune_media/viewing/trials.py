@@ -179,10 +179,11 @@ def lost_lines(catalog: Catalog) -> list[str]:
 
 
 def column_lines(catalog: Catalog) -> list[str]:
-    """Return a line for each choice of columns that clips have their facts from."""
-    lines = (line for trial in catalog.trials if trial.run is not None for line in trial.lines)
-    taken = Counter(line["columns"] for line in lines if "columns" in line)
-    return [f"{counted(count, 'clip')}: {columns}" for columns, count in taken.items()]
+    """Return a line for each choice of columns that clips have their facts from, and the notes on files of results."""
+    runs = [(trial, trial.run) for trial in catalog.trials if trial.run is not None]
+    taken = Counter(line["columns"] for trial, _ in runs for line in trial.lines if "columns" in line)
+    notes = dict.fromkeys(run.note for _, run in runs if run.note)
+    return [*(f"{counted(count, 'clip')}: {columns}" for columns, count in taken.items()), *notes]
 
 
 def media_table(catalog: Catalog) -> str:

@@ -9,15 +9,16 @@ import re
 import shlex
 import socket
 import sys
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from werkzeug.serving import BaseWSGIServer, WSGIRequestHandler, make_server
 from werkzeug.wrappers import Response
 
 from tune_media.experiment.experiments import experiments_at
-from tune_media.experiment.places import Folder
-from tune_media.experiment.trial_folders import LogDirectory, Trials, load_trials
+from tune_media.experiment.places import Folder, folder_at
+from tune_media.experiment.trial_folders import LogDirectory, Trials, load_trials, log_directories
+from tune_media.values import checks
 from tune_media.values.problems import message_of, remedy
 from tune_media.values.threads import start_thread
 from tune_media.viewing.experiment_list import ExperimentList
@@ -36,7 +37,7 @@ _HOST = re.compile(r"(?:\[([^\[\]]+)\]|([^:\[\]]+))(?::\d+)?")  # of a request, 
 
 
 def make_watch_server(
-    path: str,
+    path: str | Sequence[str],
     host: str = "127.0.0.1",
     port: int = 0,
     *,
@@ -44,26 +45,18 @@ def make_watch_server(
     columns: Mapping[str, str] | None = None,
     token: str | None = None,
 ) -> BaseWSGIServer:
-    """Return a server of the viewer for an experiment; ``serve_forever`` runs it.
+    """Return a server of the viewer for an experiment, or for several with files of results; ``serve_forever`` runs it.
 
     A click plays a tape if the page has the ``token``; None: none does. Port 0 is a free one. With ``wait``, the folder
     may come later; until then, the page has no trials. For ``path`` and ``columns`` see ``tune_media.load``.
     """
-    try:
-        folder, there = experiments_at(path, wait=wait)
-    except ValueError as error:
-        raise ValueError(message_of(error) + " If its sweep starts later, pass --wait.") from error
-    if columns and len(there) == 1:
-        try:
-            load_trials(path, None, columns)
-        except ValueError as error:  # no table has such a column
-            raise ValueError(message_of(error) + " If the table comes later, pass --wait.") from error
     player = None if token is None else TapePlayer(token)
-
-    def viewer_of(place: Folder) -> ViewerApp:
-        return ViewerApp(Trials([LogDirectory(place, columns=columns)]), place.experiment or place.name, player)
-
-    viewer = viewer_of(folder) if len(there) < 2 else ExperimentList(folder, viewer_of)
+    sources = [path] if isinstance(path, str) else list(path)
+    if len(sources) > 1 or folder_at(sources[0]).is_file:
+        title = checks.first_names(["/".join(source.rstrip("/").split("/")[-2:]) for source in sources])
+        viewer: ViewerApp | ExperimentList = ViewerApp(Trials(log_directories(sources, columns)), title, player)
+    else:
+        viewer = _viewer_of(sources[0], player, columns, wait=wait)
     app = only_local(viewer) if host in LOCAL_HOSTS else viewer
     family = socket.AF_INET6 if ":" in host else socket.AF_INET
     try:
@@ -76,6 +69,26 @@ def make_watch_server(
     if isinstance(viewer, ViewerApp):
         start_thread("tune_media-watch", viewer.read_ahead)
     return server
+
+
+def _viewer_of(
+    path: str, player: TapePlayer | None, columns: Mapping[str, str] | None, *, wait: bool
+) -> ViewerApp | ExperimentList:
+    """Return the viewer of a folder, or the list of its experiments. Raises ValueError if it has none."""
+    try:
+        folder, there = experiments_at(path, wait=wait)
+    except ValueError as error:
+        raise ValueError(message_of(error) + " If its sweep starts later, pass --wait.") from error
+    if columns and len(there) == 1:
+        try:
+            load_trials(path, None, columns)
+        except ValueError as error:  # no table has such a column
+            raise ValueError(message_of(error) + " If the table comes later, pass --wait.") from error
+
+    def viewer_of(place: Folder) -> ViewerApp:
+        return ViewerApp(Trials([LogDirectory(place, columns=columns)]), place.experiment or place.name, player)
+
+    return viewer_of(folder) if len(there) < 2 else ExperimentList(folder, viewer_of)
 
 
 def reachable_at(host: str, port: int) -> str:

@@ -274,11 +274,14 @@
         <p class="muted">Reading the curves …</p></section>`;
     }
     const apart = new Map();
+    const fromOf = (trial) => app.curves.of.get(trial?.id) || {};
+    apart.set(fromOf(app.winner).from || "", null); // which comes first
     for (const line of linesOf(app, tm.grid.filteredRows(app))) { // also those that are not in the box
-      const { from = "", unit = "" } = app.curves.of.get(line.trials[0].id) || {};
+      const { from = "", unit = "", step } = fromOf(line.trials.find((trial) => fromOf(trial).step?.length));
+      if (!step) continue;
       apart.set(from, { unit, all: [...(apart.get(from)?.all || []), line] });
     }
-    return [...apart].map(([from, { unit, all }]) => {
+    return [...apart].filter(([, own]) => own).map(([from, { unit, all }]) => {
       const best = all.find((line) => line.trials.includes(app.winner))
         || all.reduce((first, line) => (line.rank < first.rank ? line : first));
       const shown = all.length > MOST_LINES ? [...all].sort((a, b) => a.rank - b.rank).slice(0, MOST_LINES) : all;
