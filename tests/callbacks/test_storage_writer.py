@@ -215,6 +215,7 @@ def refused_sweep(tmp_path, monkeypatch):
 def test_a_file_that_the_storage_refuses_waits_and_is_listed_and_the_others_are_stored(tmp_path, monkeypatch, capsys):
     sweep, state = refused_sweep(tmp_path, monkeypatch)
     assert "did not take 1 media" in capsys.readouterr().out
+    (sweep.path / "result.json").write_text("")  # of Tune
     for more in range(2):
         by_key = {(row["key"], row["training_iteration"]): row for row in map(dict, sweep.lines())}
         assert by_key["refused", 1]["status"] == "failed"

@@ -24,7 +24,7 @@ from tune_media.storage.filesystem import local_path as path_here
 from tune_media.storage.index_lines import INDEX_PATH
 from tune_media.storage.location import LOCATION_FILE
 from tune_media.storage.log import is_logged
-from tune_media.storage.trial_folder import PARAMS
+from tune_media.storage.trial_folder import PARAMS, RESULTS
 from tune_media.values.checks import an_instance, local_path
 from tune_media.values.problems import argument, remedy
 from tune_media.values.secrets import redacted
@@ -257,9 +257,10 @@ class TrialFolders:
         return marks | {folder: info for folder, info in pointers if _is_there(info)}
 
     def _without_files(self, folders: Sequence[str]) -> set[str]:
-        """Return the folders that have no hyperparameters, nor lines in the log."""
-        params = zip(folders, self._infos(folders, PARAMS), strict=True)
-        return {f for f, info in params if not _is_there(info) and not is_logged(self._filesystem, f)}
+        """Return the folders that have neither hyperparameters nor results, nor lines in the log."""
+        for name in (PARAMS, RESULTS):
+            folders = [f for f, info in zip(folders, self._infos(folders, name), strict=True) if not _is_there(info)]
+        return {folder for folder in folders if not is_logged(self._filesystem, folder)}
 
     def _infos(self, folders: Sequence[str], name: str) -> list[_Info]:
         return file_infos(self._filesystem, [posixpath.join(folder, name) for folder in folders])
