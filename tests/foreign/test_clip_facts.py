@@ -1,6 +1,7 @@
 """The facts of clips of other tools: in their names, in files beside them, and in LeRobot's evaluations."""
 
 import json
+from pathlib import Path
 
 import numpy as np
 import pyarrow.fs
@@ -10,6 +11,7 @@ import tune_media as tm
 from tune_media.foreign.reading import read_run
 from tune_media.foreign.run_files import RunFiles
 
+DATA = Path(__file__).parents[1] / "data" / "foreign"
 CLIP = tm.Video(np.zeros((3, 16, 16, 3), np.uint8), fps=10).data
 FACTS = ("episode_return", "seed", "success", "step")
 
@@ -52,6 +54,7 @@ NAMES = {
     "2026_01_01-12_00_00--episode=3--success=False--task=put_the_cup.mp4": {"success": False},
     "rollout_put_the_cup_success.mp4": {"success": True},
     "rollout_put_the_cup_failure.mp4": {"success": False},
+    "ep_3_success=1.mp4": {"success": True},
     "step_2000.mp4": {"step": 2000},
     "epoch=3-step=1000.mp4": {"step": 1000},
     "step_000004000-return_231-0123456789ab.mp4": {"episode_return": 231.0, "step": 4000},
@@ -59,6 +62,7 @@ NAMES = {
     "rl-video-env-1-step-2000-to-step-3000.mp4": {"step": 2000},
     # numbers whose place does not say what they are
     "episode_3.mp4": {},
+    "success_0.mp4": {},  # the first that succeeded
     "3.mp4": {},
     "ep_3_return-11.mp4": {},  # minus 11, or 11
     "return_11_5.mp4": {},  # 11, or 11.5
@@ -162,7 +166,7 @@ def test_a_table_without_a_known_return_says_how_to_name_it(tmp_path):
     assert read(written(tmp_path / "of_files", "a.mp4", a__json={"fps": 30, "size": 9})).not_understood == []
 
 
-# As LeRobot's writer makes it: tests/data/foreign/lerobot has files of its own.
+# As LeRobot's writer makes them
 OLD = {
     "per_episode": [
         {"episode_ix": 0, "sum_reward": 10.5, "max_reward": 1.0, "success": True, "seed": 1000},
@@ -172,6 +176,39 @@ OLD = {
     "aggregated": {"avg_sum_reward": 5.8, "avg_max_reward": 0.7, "pc_success": 33.3, "eval_s": 9.0, "eval_ep_s": 3.0},
     "video_paths": [f"outputs/eval/2025-01-01/12-00-00_pusht/videos/eval_episode_{n}.mp4" for n in range(2)],
 }
+
+
+def real(name):
+    """Return the runs in a folder that the real tool has written."""
+    return {trial.name.rpartition("/")[2]: trial for trial in tm.load(DATA / name).trials}
+
+
+@pytest.mark.parametrize("name", ["lerobot_eval", "lerobot_eval_old"])
+def test_files_of_lerobots_writer_give_each_clip_the_numbers_of_its_episode(name):
+    for trial in real(name).values():
+        info = json.loads((Path(trial.path) / "eval_info.json").read_text())
+        lists = [task["metrics"] for task in info.get("per_task", ())]
+        returns = [number for task in lists for number in task["sum_rewards"][: len(task["video_paths"])]]
+        returns = returns or [each["sum_reward"] for each in info["per_episode"]][: len(info["video_paths"])]
+        assert [line["episode_return"] for line in trial.lines] == returns
+        assert len(trial.run.episodes) == info.get("overall", {"n_episodes": 4})["n_episodes"]
+        average = info.get("overall", info.get("aggregated"))["avg_sum_reward"]
+        assert trial.last_metrics["evaluation/episode_return_mean"] == pytest.approx(average)
+
+
+def test_files_of_other_tools_give_clips_their_steps():
+    steps = {
+        "wandb_offline": {8, 16, 24},
+        "wandb_online": {8, 16, 24},
+        "mlflow_files": {8, 16, 24},
+        "trackio": {8, 16, 24},
+        "torchrl_csv": {8, 32},
+        "dreamerv3": {8, 16, 24, 32},
+        "lerobot_train": {10, 20},
+    }
+    assert {name: {row["step"] for row in tm.load(DATA / name)} for name in steps} == steps
+    seeds = {row["trial"].rpartition("/")[2]: row["seed"] for row in tm.load(DATA / "lerobot_train")}
+    assert seeds == {"14-01-00_toy_act": 1, "14-02-00_toy_act": 2}
 
 
 def of_task(name, returns, videos):

@@ -32,8 +32,8 @@ _NAMED = re.compile(
     r"(?P<words>[A-Za-z]+(?:[ _-]+[A-Za-z]+)*)(?P<between>[ _=:-]*)(?P<number>\d+(?:\.\d+)?(?:[eE]-?\d+)?)"
     r"(?![A-Za-z0-9.]|[_-]\d)"
 )
-_TRUTH = re.compile(r"(?:^|[_-])success[_=-]?(true|false)(?![A-Za-z])", re.IGNORECASE)
-_ENDS = re.compile(r"[_-](?:(?P<success>success)|failure)$", re.IGNORECASE)
+_TRUTH = re.compile(r"(?:^|[_-])success(?:[_=-]?(?P<word>true|false)|=(?P<digit>[01]))(?![A-Za-z0-9.])", re.IGNORECASE)
+_ENDS = re.compile(r"[_-](?:(?P<success>success)|fail(?:ed|ure)?)$", re.IGNORECASE)
 _OF_MANY = frozenset(("avg", "average", "max", "mean", "median", "min", "n", "no", "num", "per", "std", "target"))
 _MAYBE_RETURN = re.compile(r"(?<![A-Za-z])(return|reward|score|ret|rew)[ _=:-]*\d", re.IGNORECASE)
 _SCORES = ("scores.jsonl", "metrics.jsonl")  # DreamerV3's
@@ -114,18 +114,23 @@ def _row(stem: str, numbers: Iterable[tuple[str, str, bool]], columns: Columns) 
     {'episode_return': '3', 'return': '3'}
     """
     row: dict[str, set[str]] = {}
-    known = [(fact == "return", name, f"_{name.lower()}") for fact in FACTS for name in names_of(fact, columns)]
+    facts = [fact for fact in FACTS if fact != "success" or fact in columns]  # the first of some clips may be success_0
+    known = [(fact == "return", name, f"_{name.lower()}") for fact in facts for name in names_of(fact, columns)]
     for words, number, is_sure in numbers:
         for is_return, name, end in known:
             if f"_{words}".endswith(end) and (is_sure or not is_return):
                 before = set(words.removesuffix(end[1:]).split("_"))
                 if not before & (_OF_MANY | {"best"} if is_return else _OF_MANY):
                     row.setdefault(name, set()).add(number)
-    if truth := _TRUTH.search(stem):
-        row.setdefault("success", set()).add(truth[1])
-    if last := _ENDS.search(stem):
-        row.setdefault("success", set()).add(str(last["success"] is not None))
+    row["success"] = {*row.get("success", ()), *_successes(stem)}
     return {name: min(values) for name, values in row.items() if len(values) == 1}
+
+
+def _successes(stem: str) -> Iterator[str]:
+    if truth := _TRUTH.search(stem):
+        yield truth["word"] or truth["digit"]
+    if last := _ENDS.search(stem):
+        yield str(last["success"] is not None)
 
 
 def _step(folder: str, path: str, *, has_scores: bool, has_scalars: bool) -> dict[str, int]:

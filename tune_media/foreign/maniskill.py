@@ -61,5 +61,5 @@ def _clips_of(files: RunFiles, path: str, rows: Sequence[Mapping[str, Any]]) -> 
     place = posixpath.dirname(path)
     names = [posixpath.basename(clip) for clip in files.clips if posixpath.dirname(clip) == place]
     numbered = sorted(filter(_CLIP.fullmatch, names), key=lambda name: int(name.partition(".")[0]))
-    is_one_env = all(row.get("reset_kwargs") for row in rows)
+    is_one_env = all(row.get("reset_kwargs", True) for row in rows)
     return [posixpath.join(place, name) for name in numbered] if is_one_env and len(numbered) == len(rows) else []
