@@ -63,6 +63,16 @@ def test_without_a_place_to_write_a_file_is_parsed_each_time(log, cache):
     assert len(parsed) == 2
 
 
+def test_without_a_home_a_file_is_parsed_each_time(log, monkeypatch):
+    """As in a container whose user is unknown."""
+    folder, parsed = log
+    monkeypatch.delenv("XDG_CACHE_HOME")
+    monkeypatch.delenv("HOME")
+    monkeypatch.setattr(os, "getuid", lambda: 2**31 - 7)
+    assert values_in(folder).keys() == values_in(folder).keys() == {"a", "b/ü"}
+    assert len(parsed) == 2
+
+
 def test_the_oldest_files_beyond_the_limit_are_deleted(log, cache, monkeypatch):
     folder, _ = log
     cache.mkdir(parents=True)

@@ -42,20 +42,20 @@ def cached(files: RunFiles, path: str, read: Callable[[], dict[str, Series]]) ->
     info = files.infos[path]
     if (info.size or 0) < _WORTH:
         return read()
+    try:
+        folder = Path(os.environ.get("XDG_CACHE_HOME") or "~/.cache").expanduser() / "tune_media" / "curves"
+    except RuntimeError:  # a container's user has no home
+        return read()
     place = place_name(files.filesystem, files.full(path))
     key = json.dumps([_FORM, place, info.size, info.mtime_ns])
-    kept = _folder() / f"{hashlib.blake2s(place.encode('utf-8', 'surrogatepass')).hexdigest()}.npz"
+    kept = folder / f"{hashlib.blake2s(place.encode('utf-8', 'surrogatepass')).hexdigest()}.npz"
     with contextlib.suppress(OSError, ValueError, KeyError, EOFError, zipfile.BadZipFile):
         return _unpacked(kept, key)
     series = read()
-    with contextlib.suppress(OSError, RuntimeError):  # RuntimeError: there is no home
+    with contextlib.suppress(OSError):
         _make_room(kept.parent)
         save_file(kept, _packed(series, key))
     return series
-
-
-def _folder() -> Path:
-    return Path(os.environ.get("XDG_CACHE_HOME") or "~/.cache").expanduser() / "tune_media" / "curves"
 
 
 def _packed(series: Mapping[str, Series], key: str) -> bytes:
