@@ -358,6 +358,24 @@ def test_what_is_damaged_is_named_and_the_rest_is_read(tmp_path):
     assert [bool(row["note"]) for row in catalog] == [True, False]
 
 
+@pytest.mark.parametrize("log", ["summaries", ".summary/0", "logs/tb"])
+def test_clips_and_settings_beside_the_folder_of_a_log_are_of_its_run(tmp_path, log):
+    for number, events in enumerate(sorted((FOREIGN / "rl_games").rglob("*tfevents*"))[:2]):
+        run = tmp_path / "train_dir" / f"ant_{number}"
+        clip(play(make(), 1, 1)[1], run / "videos" / "last.mp4")
+        (run / "config.yaml").write_text("task: Ant\nlearning_rate: 3e-4\n")
+        shutil.copytree(events.parent, run / log)
+    catalog = tm.load(tmp_path)
+    assert catalog.counts == {"train_dir/ant_0": 1, "train_dir/ant_1": 1}
+    assert all(trial.config["learning_rate"] == 3e-4 and trial.last_metrics[TRAINED] > 0 for trial in catalog.trials)
+
+
+def test_runs_in_a_folder_for_each_seed_are_one_experiment(tmp_path):
+    for seed, run in enumerate(("PPO_1", "PPO_2")):
+        shutil.copytree(FOREIGN / "sb3_tensorboard" / run, tmp_path / "log" / "ppo" / str(seed) / "240101-120000")
+    assert len(tm.load(tmp_path).trials) == 2
+
+
 def test_films_are_not_compared_with_runs(tmp_path):
     shutil.copytree(FOREIGN / "sb3_tensorboard", tmp_path / "code" / "project" / "runs")
     film = next((FOREIGN / "hydra_single").rglob("*.mp4"))

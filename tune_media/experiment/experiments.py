@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import posixpath
+import re
 import time
 from collections.abc import Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -23,6 +24,7 @@ from tune_media.values.number import counted
 from tune_media.values.problems import remedy
 
 _LONG = 0.1  # seconds of a look at all folders
+_SEED = re.compile(r"(?:seed|s)?[_=-]?\d{1,3}", re.IGNORECASE)
 _TRACKERS = frozenset(("mlartifacts", "mlruns", "wandb"))
 """Their folders may have the runs of others a second time, which are no second runs."""
 
@@ -156,8 +158,13 @@ class TrialFinder:
         if env_id is None and version != run.files.version:
             env_id = env_id_of(run.files)
             self._env_ids[run.path] = run.files.version, env_id
-        beside = posixpath.dirname(run.name) or folder.name
+        beside = posixpath.dirname(run.name)
         tracker = next((part for part in run.name.split("/") if part in _TRACKERS), "")
+        while not tracker and _SEED.fullmatch(
+            posixpath.basename(beside)
+        ):  # Tianshou's runs lie in a folder for each seed
+            beside = posixpath.dirname(beside)
+        beside = beside or folder.name
         return beside if env_id is None else posixpath.join(tracker, env_id)
 
 

@@ -19,6 +19,7 @@ import pyarrow
 import pyarrow.fs
 
 from tune_media.foreign.clip_paths import is_recorders_name
+from tune_media.foreign.configs import SETTINGS
 from tune_media.foreign.event_files import is_event_file, is_of_writer_around
 from tune_media.foreign.run_files import RunFiles
 from tune_media.storage.clip_names import is_clip_name, is_part
@@ -33,11 +34,13 @@ DEEPEST, MOST_FOLDERS = 6, 20_000
 """How many levels below the given folder a run may lie, parts not counted, and how many folders are looked at."""
 
 _MARK = re.compile(
-    r"(?:.*/)?(?:[^/]*tfevents[^/]*|(?:[^/]+\.)?monitor\.csv|progress\.csv|args\.json|eval_info\.json|evaluations\.npz"
+    r"(?:.*/)?(?:[^/]*tfevents[^/]*|(?:[^/]+\.)?monitor\.csv|progress\.(?:csv|txt)|args\.json|eval_info\.json|evaluations\.npz"
     r"|scores\.jsonl|metrics\.jsonl|hparams\.yaml|scalars/(?:.*/)?[^/]+\.csv|params/agent\.yaml|\.hydra/[^/]+"
     r"|files/wandb-metadata\.json|run-[^/]+\.wandb)"
 )
 _MLFLOWS = re.compile(r"(?:metrics|params|tags)/")  # beside the meta.yaml of a run, not of its experiment
+_LOG = re.compile(r"(?:\.?summary|summaries|(?:logs?/)?(?:tb|tensorboard)(?:_logs?)?)(?:/\d)?")
+"""The folder of a run's event files, beside its clips and settings: rl_games, Sample Factory, robomimic."""
 _LEROBOTS = re.compile(r"(?:.*/)?videos_step_\d{1,15}/")
 _TABLE = re.compile(r"[^/]+\.(?:csv|jsonl|npz)")
 _INNER = frozenset((".hydra", "metrics", "params", "scalars", "tags"))  # parts of a run that hold no clips
@@ -227,8 +230,8 @@ class _Search:
 
     def _decided(self, folder: _Folder, below: _Below) -> _Below:
         """Return the folder as the run that it is, or else the runs inside."""
-        is_marked = _is_marked(below.own)
         clips = [path for path in below.own if is_clip_name(path)]
+        is_marked = _is_marked(below.own) or _has_a_log(folder, below, clips)
         if is_marked:
             self._take_in(folder, below)
         elif below.in_parts:
@@ -278,6 +281,13 @@ def _is_media_of_ours(folder: _Folder) -> bool:
 
 def _is_marked(files: Mapping[str, pyarrow.fs.FileInfo]) -> bool:
     return any(map(_MARK.fullmatch, files)) or ("meta.yaml" in files and any(map(_MLFLOWS.match, files)))
+
+
+def _has_a_log(folder: _Folder, below: _Below, clips: Sequence[str]) -> bool:
+    """Return whether the only run inside a folder is its log, and its clips or settings are beside it."""
+    if len(below.runs) != 1 or (not clips and folder.files.keys().isdisjoint(SETTINGS)):
+        return False
+    return _LOG.fullmatch(posixpath.relpath(below.runs[0].path, folder.path)) is not None
 
 
 def _is_recorded(clip: str) -> bool:
