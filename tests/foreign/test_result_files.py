@@ -196,3 +196,14 @@ def test_the_names_of_policies_that_several_files_have_begin_with_the_files(tmp_
         trial.name for trial in Trials(log_directories([str(tmp_path / "a.jsonl"), str(tmp_path / "b.jsonl")])).all()
     }
     assert names == {"a/act", "a/diffusion", "b/act", "b/diffusion"}
+
+
+def test_rows_without_a_value_are_left_out_with_a_line(tmp_path):
+    rows = [*ROWS, {**ROWS[0], "seed": 9, "return": float("nan"), "success": ""}]
+    (tmp_path / "r.csv").write_text(as_csv(rows))
+    assert "1 row of r.csv without a finite return or a success: left out." in command("list", tmp_path / "r.csv")
+    (verdict,) = tm.gate(f"{tmp_path / 'r.csv'}:act", f"{tmp_path / 'r.csv'}:diffusion").verdicts
+    assert verdict.notes[0] == "1 row of r.csv without a finite return or a success: left out"
+    (tmp_path / "r.json").write_text("[{")
+    with pytest.raises(ValueError, match=r"r.json' cannot be read: "):
+        tm.load(tmp_path / "r.json")

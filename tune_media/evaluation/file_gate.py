@@ -64,7 +64,8 @@ def compared(
 ) -> FilePairs:
     """Return how two sides compare, or one with a floor. Raises ValueError if they cannot be compared."""
     notes = list(dict.fromkeys(note.rstrip(".") for side in sides if (note := _run(side).note)))
-    scores = [_by_start(side, measure, in_their_order=bool(notes)) for side in sides]
+    in_their_order = not all(_run(side).has_starts for side in sides)
+    scores = [_by_start(side, measure, in_their_order=in_their_order) for side in sides]
     if len(sides) > 1:
         notes += _check_comparable(sides[0], sides[1], allow_same=allow_same)
     wanted = scores[0].keys() if seeds is None else evaluation_seeds(seeds)

@@ -26,6 +26,7 @@ from tune_media.foreign.told import Episode, Told, name_it
 from tune_media.storage.index_lines import MediumLine
 from tune_media.values.checks import first_names
 from tune_media.values.clip_columns import Columns
+from tune_media.values.number import counted
 from tune_media.values.problems import remedy
 from tune_media.values.sections import EVALUATION
 from tune_media.values.strict_json import parse_json
@@ -75,7 +76,10 @@ def read_results(filesystem: pyarrow.fs.FileSystem, path: str, columns: Columns 
     """
     folder, name = posixpath.split(path)
     columns = columns or {}
-    rows = list(_rows(name, RunFiles(filesystem, folder, {name: filesystem.get_file_info(path)}).read(name)))
+    try:
+        rows = list(_rows(name, RunFiles(filesystem, folder, {name: filesystem.get_file_info(path)}).read(name)))
+    except ValueError as error:
+        raise ValueError(f"{path!r} cannot be read: {error}") from error
     plays = [_Play(row, found) for row in rows if (found := facts_of(row, columns)).keys() & {"return", "success"}]
     if not plays:
         raise NoEpisodesError(_without_values(path, rows))
@@ -84,7 +88,10 @@ def read_results(filesystem: pyarrow.fs.FileSystem, path: str, columns: Columns 
         policies.setdefault(str(play.value(_named("policy", columns)) or _name_of(path)), []).append(play)
     varying = [name for name in _SETTINGS if any(_differs(name, own) for own in policies.values())]
     has_starts = any(_start(play, (), columns) is not None for play in plays)
-    file = _File(filesystem, folder, name, columns, varying, has_starts)
+    lacking = len(rows) - len(plays)
+    notes = [] if has_starts else [f"{name} names no seeds and no starts: its episodes are compared in their order."]
+    notes += [f"{counted(lacking, 'row')} of {name} without a finite return or a success: left out."] if lacking else []
+    file = _File(filesystem, folder, name, columns, varying, has_starts, " ".join(notes))
     return {policy: file.run(own) for policy, own in policies.items()}
 
 
@@ -102,6 +109,7 @@ class _File:
     columns: Columns
     varying: Sequence[str]
     has_starts: bool
+    note: str
 
     def run(self, plays: Sequence[_Play]) -> ForeignRun:
         """Return the episodes of a policy."""
@@ -109,14 +117,21 @@ class _File:
             _episode(play, _start(play, self.varying, self.columns) if self.has_starts else place, self.columns)
             for place, play in enumerate(plays)
         ]
-        in_order = f"{self.name} names no seeds and no starts: its episodes are compared in their order."
         told = Told(episodes=episodes, tag="rows of a file", unit="")
         values = {name: plays[0].value([name]) for name in _SETTINGS if name not in self.varying}
         settings = {name: value for name, value in values.items() if value is not None}
         env_id = next((str(settings[name]) for name in _ENVS if name in settings), None)
         names = frozenset().union(*(play.row for play in plays))
-        note = "" if self.has_starts else in_order
-        return ForeignRun(self._lines(plays), names, {}, env_id, [told], settings=settings, note=note)
+        return ForeignRun(
+            self._lines(plays),
+            names,
+            {},
+            env_id,
+            [told],
+            settings=settings,
+            note=self.note,
+            has_starts=self.has_starts,
+        )
 
     def _lines(self, plays: Sequence[_Play]) -> list[MediumLine]:
         """Return an index line for each clip that a row names, with the facts of the row."""

@@ -24,6 +24,7 @@ class ForeignRun:
         told: What each reader found, in the order in which one is believed more than the next.
         settings: How the policy was played, if its file says so: one that was played otherwise is not compared.
         note: What to know of its episodes.
+        has_starts: Whether the file names seeds or starts; else the seeds are places in the file.
         is_unnamed: No known recorder named any of its clips: it may be a folder of anything.
     """
 
@@ -35,6 +36,7 @@ class ForeignRun:
     is_unnamed: bool = False
     settings: Mapping[str, Any] = field(default_factory=dict)
     note: str = ""
+    has_starts: bool = True
 
     @cached_property
     def curves(self) -> Sequence[Curve]:
