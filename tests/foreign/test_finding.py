@@ -199,7 +199,8 @@ def test_the_page_of_several_experiments_lists_them_and_leads_to_each(tmp_path):
     page = client.get("/").text
     server.server_close()
     assert "2 experiments, whose runs are not compared" in page
-    links = [part.partition('"')[0] for part in page.split('<a href="')[1:]]
+    links = [part.partition('"')[0] for part in page.split('href="of/')[1:]]
+    links = [f"of/{link}" for link in links]
     counts = [len(client.get(f"/{link}data/index.json").json["trials"]) for link in links]
     assert sorted(counts) == [1, 2]
     assert all("Episodes" in client.get(f"/{link}").text for link in links)

@@ -466,7 +466,8 @@ def load(
         source: The folder of an experiment, of one trial, or of experiments, or a file with the results of policies
             (CSV, JSON lines, JSON): a local path, a URI such as ``s3://bucket/experiment``, or a path on
             ``filesystem``. Or the ``ResultGrid`` that ``Tuner.fit()`` returned. Or a list of these. If there are
-            several experiments, trials are called ``<experiment>/<trial>``.
+            several experiments, trials are called ``<experiment>/<trial>``. Runs of other tools are found up to six
+            levels below a folder, and called by their paths in it; of several tasks, ``runs:CartPole-v1`` opens one.
         filesystem: A pyarrow filesystem that the paths are on. None: each path tells.
         columns: Of a table beside clips of other tools, the columns that have ``file``, ``return``, ``seed``,
             ``success`` and ``step``, such as ``{"return": "my_score"}``; of a file of results also ``policy`` and
@@ -475,7 +476,8 @@ def load(
     Raises:
         FileNotFoundError: There is no such folder.
         OSError: No trial can be read. If only some cannot, they are left out, with a warning.
-        ValueError: The folder, or one of several, is no experiment, and has none in it. Or ``columns`` names no fact.
+        ValueError: The folder, or one of several, is no experiment, and has none in it; or runs of other tools in it
+            are several experiments, which it names. Or ``columns`` names no fact.
         TypeError: ``source`` is something else.
 
     Example:

@@ -94,8 +94,8 @@ class ExperimentList:
     def _page(self) -> str:
         experiments = self._experiments()
         rows = [
-            f'<tr><td><a href="of/{id}/">{html.escape(one.name)}</a></td><td>{one.runs:,}</td>'
-            f"<td>{time.strftime('%Y-%m-%d %H:%M', time.localtime(one.newest))}</td></tr>"
+            f'<tr><td><a style="color: var(--accent)" href="of/{id}/">{html.escape(one.name)}</a></td>'
+            f"<td>{one.runs:,}</td><td>{time.strftime('%Y-%m-%d %H:%M', time.localtime(one.newest))}</td></tr>"
             for id, one in experiments.items()
         ]
         title, count = html.escape(self._folder.name), counted(len(experiments), "experiment")
