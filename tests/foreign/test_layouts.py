@@ -370,6 +370,14 @@ def test_clips_and_settings_beside_the_folder_of_a_log_are_of_its_run(tmp_path, 
     assert all(trial.config["learning_rate"] == 3e-4 and trial.last_metrics[TRAINED] > 0 for trial in catalog.trials)
 
 
+def test_the_tables_of_training_and_evaluation_have_returns_of_their_sections(tmp_path):
+    (tmp_path / "train.csv").write_text("episode,episode_reward,frame,step\n1,3.0,1000,500\n2,5.0,2000,1000\n")
+    (tmp_path / "eval.csv").write_text("episode,episode_reward,frame,step\n0,5.0,0,0\n20,100.5,20000,10000\n")
+    clip(play(make(), 1, 1)[1], tmp_path / "eval_video" / "20000.mp4")
+    (trial,) = tm.load(tmp_path).trials
+    assert {name: trial.last_metrics[name] for name in (TRAINED, EVALUATED)} == {TRAINED: 5, EVALUATED: 100.5}
+
+
 def test_runs_in_a_folder_for_each_seed_are_one_experiment(tmp_path):
     for seed, run in enumerate(("PPO_1", "PPO_2")):
         shutil.copytree(FOREIGN / "sb3_tensorboard" / run, tmp_path / "log" / "ppo" / str(seed) / "240101-120000")

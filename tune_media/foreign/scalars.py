@@ -26,7 +26,8 @@ from tune_media.values.secrets import error_text
 from tune_media.values.sections import EVALUATION
 from tune_media.values.strict_json import parse_json
 
-TABLES = ("progress.csv", "progress.txt", "metrics.csv")
+_BY_SECTION = ("train.csv", "eval.csv")  # of DrQ and TD-MPC, or a table of clips
+TABLES = ("progress.csv", "progress.txt", "metrics.csv", *_BY_SECTION)
 LINES = ("scores.jsonl", "metrics.jsonl", "progress.json")
 TORCHRL = ("scalars/*.csv", "texts/hparams0.txt")
 _TORCHRL_TAGS = (*RETURN_TAGS, ReturnTag("eval/reward", ENV_STEPS, EVALUATION))  # train/reward may be that of a step
@@ -85,7 +86,7 @@ def _told(files: RunFiles, paths: Sequence[str], columns: Columns, rows: _Rows) 
         step = next((name for name in (columns.get("step"), *STEP_COLUMNS) if name in names), None)
         if step is not None:
             steps[path] = step
-        elif names:
+        elif names and posixpath.basename(path) not in _BY_SECTION:
             not_understood.append(unnamed(path, "step", first_names(list(names))))
         if rows is _table_rows and (alike := hidden_returns(names, columns)):
             not_understood.append(unnamed(path, "return", alike))
@@ -101,6 +102,8 @@ def _curves(files: RunFiles, steps: Mapping[str, str], columns: Columns, rows: _
     """Return the curves of files, each over the column of its steps; of two with one tag the first."""
     found: dict[tuple[str, str], Series] = {}
     for path, part in sorted(by_part(list(steps)), key=lambda item: _order(item[0])):
+        if posixpath.basename(path) in _BY_SECTION:
+            part = posixpath.join(part, posixpath.splitext(posixpath.basename(path))[0])
         for tag, series in _stepped(_numbers(files, path, rows), steps[path]).items():
             found.setdefault((part, tag), series)
     units = {STEP_COLUMNS.get(step, STEPS) for step in steps.values()}
