@@ -384,6 +384,15 @@ def test_runs_in_a_folder_for_each_seed_are_one_experiment(tmp_path):
     assert len(tm.load(tmp_path).trials) == 2
 
 
+def test_a_link_to_a_run_is_no_second_run(tmp_path):
+    """W&B makes ``latest-run``, LeRobot ``checkpoints/last``."""
+    folder = shutil.copytree(FOREIGN / "wandb_online", tmp_path / "runs")
+    newest = max((folder / "wandb").iterdir())
+    (folder / "wandb" / "latest-run").symlink_to(newest.name)
+    (folder / "all").symlink_to("..")
+    assert len(tm.load(folder).trials) == 3
+
+
 def test_films_are_not_compared_with_runs(tmp_path):
     shutil.copytree(FOREIGN / "sb3_tensorboard", tmp_path / "code" / "project" / "runs")
     film = next((FOREIGN / "hydra_single").rglob("*.mp4"))

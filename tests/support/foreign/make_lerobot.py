@@ -125,7 +125,6 @@ def training(folder, seed, gain):
         eval_policy_all(
             {"pusht": {0: envs()}}, **arguments(gain * step, folder / "eval" / f"videos_step_{step:06d}", 1)
         )
-    (folder / "checkpoints" / "last").symlink_to("000020")
 
 
 def main(folder):

@@ -18,6 +18,8 @@ UNREAD = (
 
 def tidy(folder):
     """Replace the paths in the text files of a folder, and delete the tools' own logs."""
+    for link in [path for path in folder.rglob("*") if path.is_symlink()]:
+        link.unlink()  # an sdist would have their targets a second time, and lack the first
     for pattern in UNREAD:
         for path in folder.rglob(pattern):
             path.unlink()
