@@ -40,6 +40,7 @@ def test_checkpoints_keep_their_metrics_where_we_look():
 
 def test_a_trial_says_what_it_asks_for_and_the_loop_calls_callbacks_while_it_waits():
     trial = Trial("f", stub=True, placement_group_factory=PlacementGroupFactory([{"CPU": 3}]))
+    trial.create_placement_group_factory()  # as the controller does when it adds a trial
     asked = trial.placement_group_factory.required_resources
     assert asked == {"CPU": 3}, changed("Trial", "placement_group_factory")
     step = inspect.getsource(tune_controller.TuneController.step)

@@ -118,7 +118,8 @@ def test_folders_of_loops_are_listed_drawn_tiled_and_examined(run):
             command(*words)
             assert Path(words[-1]).exists(), words
         print(command("doctor", "CartPole-v1").splitlines()[-1])
-        of_rllib = CliRunner().invoke(main, ["doctor", "tests.support.envs.multi_agent:MultiAgentCountingEnv"])
+        Path("rllibs.py").write_text("from ray.rllib.env.multi_agent_env import MultiAgentEnv")
+        of_rllib = CliRunner().invoke(main, ["doctor", "rllibs:MultiAgentEnv"])
         print(of_rllib.output.splitlines()[-1])
         """)
     told = "- it cannot be made: ModuleNotFoundError: No module named 'ray'. Install it: "
