@@ -8,8 +8,8 @@ import pytest
 
 from tests.support.doc_pages import ROOT
 
-CLIP_MODULES, CLIP_FUNCTIONS = 87, 608  # that one clip enters; the timing of threads changes the second by one
-COMPLEX, MOST_COMPLEX = 13, 21  # functions whose cyclomatic complexity is above 15, and the highest; goal: 25, 25
+CLIP_MODULES, CLIP_FUNCTIONS = 88, 615  # that one clip enters; the timing of threads changes the second by one
+COMPLEX, MOST_COMPLEX = 15, 20  # functions whose cyclomatic complexity is above 15, and the highest; goal: 25, 25
 
 
 @pytest.mark.slow

@@ -14,7 +14,7 @@ import pyarrow.fs
 from tune_media.experiment.places import Folder, TrialFolders, find_folders, folder_at
 from tune_media.experiment.trial_files import TrialFiles, Version
 from tune_media.foreign.configs import params_of_name
-from tune_media.foreign.finding import DEEPEST, Found, RunFolder, find_runs
+from tune_media.foreign.finding import DEEPEST, RunFolder, find_runs
 from tune_media.foreign.reading import env_id_of
 from tune_media.foreign.run_files import RunFiles
 from tune_media.storage.filesystem import as_argument, is_local
@@ -74,7 +74,7 @@ class FoundTrials:
         found: dict[str, list[FoundTrial]] = {}
         for trial in self.trials:
             found.setdefault(trial.experiment, []).append(trial)
-        times = {name: max(map(_written, trials)) for name, trials in found.items()}
+        times = {name: max(trial.version[1] for trial in trials) / 1e9 for name, trials in found.items()}
         experiments = [Experiment(name, len(trials), times[name]) for name, trials in found.items()]
         return sorted(experiments, key=lambda experiment: (-experiment.newest, experiment.name))
 
@@ -97,12 +97,16 @@ class SeveralExperimentsError(ValueError):
         return as_argument(self.folder.filesystem, f"{self.folder.path}:{experiment.name}")
 
 
+@dataclass
 class TrialFinder:
-    """Finds the trials in folders, again and again; what files say of a run's task is read once."""
+    """Finds the trials in folders, again and again; what files say of a run's task is read once.
 
-    def __init__(self) -> None:
-        self._env_ids: dict[str, tuple[Version, str | None]] = {}  # by path, with the version that was read
-        self.rest = 0.0  # seconds until the next look, so that looks take a tenth of the time; 0: they are fast, or far
+    Attributes:
+        rest: Seconds until the next look, so that looks take a tenth of the time; 0: they are fast, or far.
+    """
+
+    rest: float = 0.0
+    _env_ids: dict[str, tuple[Version, str | None]] = field(default_factory=dict)  # by path, with the version read
 
     def find(self, folder: Folder, known: Iterable[TrialFiles] = ()) -> FoundTrials:
         """Return the trials in a folder; of ``known`` ones of ours, few files are asked for.
@@ -110,15 +114,11 @@ class TrialFinder:
         OSError is raised if no trial is found, and the filesystem answers for no folder of a level: it is away.
         """
         begin = time.monotonic()
-        found = self._find(folder, [trial for trial in known if trial.run is None])
-        duration = time.monotonic() - begin
-        self.rest = 10 * duration if duration > _LONG and is_local(folder.filesystem) else 0.0
-        return found
-
-    def _find(self, folder: Folder, known: Sequence[TrialFiles]) -> FoundTrials:
-        look = TrialFolders(folder.filesystem, known)
-        found = find_runs(folder.filesystem, folder.path, look.paths)
-        versions = self._versions(folder.filesystem, look, found)
+        look = TrialFolders(folder.filesystem, [trial for trial in known if trial.run is None])
+        found = find_runs(folder.filesystem, folder.path, look.known)
+        asked = list(dict.fromkeys((*found.trials, *found.inside)))
+        with ThreadPoolExecutor(pyarrow.io_thread_count(), "tune_media-find") as pool:
+            versions = look.versions(asked, frozenset(found.trials), pool)
         refused = found.refused | {path: v for path, v in versions.items() if isinstance(v, OSError)}
         of_ours = {path: v for path, v in versions.items() if not isinstance(v, OSError)}
         runs = [run for run in found.runs if run.is_sure or not versions]  # beside a sweep, others may be figures
@@ -129,14 +129,9 @@ class TrialFinder:
         names = self._experiments(folder, of_ours, runs)
         trials = [FoundTrial(path, version, None, names[path]) for path, version in of_ours.items()]
         trials += [FoundTrial(run.path, run.files.version, run.files, names[run.path]) for run in runs]
+        duration = time.monotonic() - begin
+        self.rest = 10 * duration if duration > _LONG and is_local(folder.filesystem) else 0.0
         return FoundTrials(trials, bool(found.experiments), refused)
-
-    def _versions(
-        self, filesystem: pyarrow.fs.FileSystem, look: TrialFolders, found: Found
-    ) -> dict[str, Version | OSError]:
-        asked = list(dict.fromkeys((*found.trials, *found.inside)))
-        with ThreadPoolExecutor(pyarrow.io_thread_count(), "tune_media-find") as pool:
-            return look.versions(asked, frozenset(found.trials), pool)
 
     def _experiments(self, folder: Folder, trials: Iterable[str], runs: Sequence[RunFolder]) -> dict[str, str]:
         """Return the name of each trial's experiment, by path.
@@ -207,7 +202,7 @@ def one_experiment(folder: Folder, found: FoundTrials) -> list[FoundTrial]:
         raise ValueError(f"{folder.path!r} has no experiment {folder.experiment!r}; {there}")
     if not trials and not found.is_begun:
         raise no_experiment(folder)
-    if not folder.experiment and len(found.experiments) > 1:
+    if not folder.experiment and len({trial.experiment for trial in trials}) > 1:
         raise SeveralExperimentsError(folder, found.experiments)
     return trials
 
@@ -216,7 +211,3 @@ def _below(folder: Folder, path: str) -> str:
     """Return a path below a folder; empty for its own."""
     name = posixpath.relpath(path, folder.path)
     return "" if name == "." else name
-
-
-def _written(trial: FoundTrial) -> float:
-    return trial.version[1] / 1e9

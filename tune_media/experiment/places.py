@@ -104,7 +104,15 @@ def find_folders(
     """
     if isinstance(source, (str, Path, Folder)):
         folder = source if isinstance(source, Folder) else folder_at(source, filesystem)
-        return [_folder_there(folder, folder.path if isinstance(source, Folder) else source, wanted)]
+        kind = kind_of(folder, folder.path if isinstance(source, Folder) else source)
+        before, _, experiment = folder.path.rpartition(":")
+        if kind == pyarrow.fs.FileType.NotFound and before and Folder(folder.filesystem, before).is_there:
+            return [Folder(folder.filesystem, before, experiment)]
+        if kind != pyarrow.fs.FileType.Directory:
+            is_file = kind == pyarrow.fs.FileType.File
+            wrong = f"{folder.path!r} is a file" if is_file else f"There is no folder {folder.path!r}"
+            raise FileNotFoundError(f"{wrong}; " + remedy(f"pass {wanted}."))
+        return [folder]
     path = getattr(source, "experiment_path", None)
     if isinstance(path, str):  # a ResultGrid
         return find_folders(path, filesystem or source.filesystem, wanted=wanted)
@@ -112,19 +120,6 @@ def find_folders(
         folders = [folder for part in source for folder in find_folders(part, filesystem, wanted=wanted)]
         return [folder for number, folder in enumerate(folders) if folder not in folders[:number]]
     raise TypeError(f"load() takes a folder, a URI, a ResultGrid, or a list of these; got {source!r}.")
-
-
-def _folder_there(folder: Folder, path: str | Path, wanted: str) -> Folder:
-    """Return a folder, or the folder and the experiment that its path names. Raises FileNotFoundError without one."""
-    kind = kind_of(folder, path)
-    before, _, experiment = folder.path.rpartition(":")
-    if kind == pyarrow.fs.FileType.NotFound and before and Folder(folder.filesystem, before).is_there:
-        return Folder(folder.filesystem, before, experiment)
-    if kind != pyarrow.fs.FileType.Directory:
-        is_file = kind == pyarrow.fs.FileType.File
-        wrong = f"{folder.path!r} is a file" if is_file else f"There is no folder {folder.path!r}"
-        raise FileNotFoundError(f"{wrong}; " + remedy(f"pass {wanted}."))
-    return folder
 
 
 def short_names(paths: Iterable[str]) -> dict[str, str]:
@@ -214,13 +209,8 @@ class TrialFolders:
 
     def __init__(self, filesystem: pyarrow.fs.FileSystem, trials: Iterable[TrialFiles]) -> None:
         self._filesystem = filesystem
-        self._known = {trial.path: trial for trial in trials if trial.filesystem is filesystem}
+        self.known = {trial.path: trial for trial in trials if trial.filesystem is filesystem}
         self._is_far = not is_local(filesystem)
-
-    @property
-    def paths(self) -> list[str]:
-        """The paths of the known trials."""
-        return list(self._known)
 
     def versions(
         self, folders: Sequence[str], sure: Collection[str], pool: ThreadPoolExecutor
@@ -229,7 +219,7 @@ class TrialFolders:
 
         Those that are ``sure`` are a trial's in any case.
         """
-        sure = {*sure, *self._known}
+        sure = {*sure, *self.known}
         parts = pool.map(lambda part: self._look(part, sure), in_parts(folders, self._filesystem))
         return {folder: version for part in parts for folder, version in part.items()}
 
@@ -246,7 +236,7 @@ class TrialFolders:
 
     def _logged(self, folders: Sequence[str]) -> dict[str, Version]:
         """Return the versions that were read of the known trials that have lines in the log."""
-        read = {folder: self._known[folder].version for folder in folders if folder in self._known}
+        read = {folder: self.known[folder].version for folder in folders if folder in self.known}
         return {f: version for f, version in read.items() if version is not None and is_logged(self._filesystem, f)}
 
     def _marks(self, folders: Sequence[str]) -> dict[str, _Info]:

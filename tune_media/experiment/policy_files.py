@@ -15,7 +15,7 @@ from typing_extensions import override
 from tune_media.experiment import params
 from tune_media.experiment.places import folder_at
 from tune_media.experiment.trial_files import TrialFiles, Version, version_of
-from tune_media.foreign.result_files import NoEpisodesError, is_result_file, read_results
+from tune_media.foreign.result_files import SUFFIXES, NoEpisodesError, read_results
 from tune_media.foreign.run import ForeignRun
 from tune_media.storage.trial_media import TrialContents
 from tune_media.values.checks import did_you_mean, first_names
@@ -94,7 +94,7 @@ def policy_named(
     """
     before, _, policy = str(source).rpartition(":")
     for path, name in ((str(source), ""), (before, policy)) if isinstance(source, (str, Path)) else ():
-        if is_result_file(path) and (file := folder_at(path, filesystem)).is_file:
+        if path.lower().endswith(SUFFIXES) and (file := folder_at(path, filesystem)).is_file:
             results = ResultFile(file.filesystem, file.path, columns and checked_columns(columns))
             with contextlib.suppress(*([NoEpisodesError] if path.endswith(".json") else [])):  # a policy's own file
                 return _policy(results, name)

@@ -67,13 +67,20 @@ class TrialFiles:
     when it is first asked for. Any thread may ask; one at a time may call ``read`` and what begins with ``refresh``.
     """
 
-    def __init__(self, name: str, filesystem: pyarrow.fs.FileSystem, path: str, columns: Columns | None = None) -> None:
+    def __init__(
+        self,
+        name: str,
+        filesystem: pyarrow.fs.FileSystem,
+        path: str,
+        columns: Columns | None = None,
+        files: RunFiles | None = None,
+    ) -> None:
         self.name = name  # as shown; the viewer's is what TensorBoard calls the run
         self._columns = columns  # of tables of other tools
         self.filesystem, self.path = filesystem, path
         self.version: Version | None = None  # size and mtime of the index that was read; None before ``refresh``
         self.results_version: Version | None = None  # the same of the results
-        self.files: RunFiles | None = None  # of a run of another tool, as they were found last
+        self.files = files  # of a run of another tool, as they were found last
         self.run: ForeignRun | None = None  # of these
         self.is_loop = False  # a loop outside Tune recorded its episodes: results are made of them
         self.is_abandoned = False  # see ``mark_abandoned``

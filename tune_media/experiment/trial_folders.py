@@ -31,7 +31,7 @@ from tune_media.experiment.trial_files import (
     version_of,
     warn_of_not_understood,
 )
-from tune_media.foreign.result_files import is_result_file
+from tune_media.foreign.result_files import SUFFIXES
 from tune_media.storage.filesystem import as_argument, is_local
 from tune_media.storage.passed_over import passed_over
 from tune_media.storage.trial_folder import RESULTS
@@ -58,7 +58,7 @@ def load_trials(
     wanted = checked_columns(columns) if columns else {}
     files, sources = _result_files(source, filesystem, wanted)
     folders = [Folder(file.filesystem, posixpath.dirname(file.path)) for file in files]
-    trials = policies_of(files)
+    trials = policies_of(files) if files else []
     if sources:
         of_folders, others = _read_trials(places.find_folders(sources, filesystem), wanted)
         folders, trials = [*of_folders, *folders], _once([*others, *trials])
@@ -82,7 +82,7 @@ def _result_files(
 ) -> tuple[list[ResultFile], Any]:
     """Return the files of results among the sources, and the others; None if there are none."""
     sources = source if isinstance(source, (list, tuple)) else [source]
-    named = [one for one in sources if isinstance(one, (str, Path)) and is_result_file(str(one))]
+    named = [one for one in sources if isinstance(one, (str, Path)) and str(one).lower().endswith(SUFFIXES)]
     found = {one: folder for one in named if (folder := places.folder_at(one, filesystem)).is_file}
     files = [ResultFile(folder.filesystem, folder.path, columns) for folder in found.values()]
     others = [one for one in sources if not (isinstance(one, (str, Path)) and one in found)]
@@ -109,40 +109,31 @@ def _read_trials(folders: Sequence[Folder], columns: Columns) -> tuple[list[Fold
     for folder in folders:
         found = TrialFinder().find(folder)
         there = one_experiment(folder, found)
-        trials = [_unread(folder, each, columns) for each in there]
+        places_of = [_place_of(folder, each) for each in there]
+        trials = [
+            TrialFiles(posixpath.relpath(each.path, place), folder.filesystem, each.path, columns, each.files)
+            for each, place in zip(there, places_of, strict=True)
+        ]
         reasons = in_parallel(_read, trials)
         errors |= found.refused
-        places_of = [_place_of(folder, each) for each in there]
         for trial, reason, place in zip(trials, reasons, places_of, strict=True):
             errors |= {} if reason is None else {trial.path: reason}
             by_place.setdefault(place, []).extend([trial] if reason is None else [])
         inside = {place for place in places_of if place.startswith(f"{folder.path.rstrip('/')}/")}
         is_one = len({*places_of}) == len(inside) == 1
         roots.append(Folder(folder.filesystem, inside.pop()) if is_one else folder)
-    _add_names(by_place)
+    for path, name in places.short_names(by_place).items() if len(by_place) > 1 else ():
+        for trial in by_place[path]:
+            trial.name = f"{name}/{trial.name}"
     read = [trial for own in by_place.values() for trial in own]
     _warn_of_errors(errors, read)
     return roots, read
-
-
-def _add_names(experiments: Mapping[str, Sequence[TrialFiles]]) -> None:
-    """Let the names of trials begin with those of their experiments, if these are several."""
-    for path, name in places.short_names(experiments).items() if len(experiments) > 1 else ():
-        for trial in experiments[path]:
-            trial.name = f"{name}/{trial.name}"
 
 
 def _place_of(folder: Folder, trial: FoundTrial) -> str:
     """Return the folder that a trial's name is relative to."""
     is_below = trial.files is not None and trial.path != folder.path.rstrip("/")
     return folder.path.rstrip("/") if is_below else posixpath.dirname(trial.path.rstrip("/"))
-
-
-def _unread(folder: Folder, found: FoundTrial, columns: Columns) -> TrialFiles:
-    name = posixpath.relpath(found.path, _place_of(folder, found))
-    trial = TrialFiles(name, folder.filesystem, found.path, columns)
-    trial.files = found.files
-    return trial
 
 
 def _read(trial: TrialFiles) -> Exception | None:

@@ -117,6 +117,9 @@ def find_runs(filesystem: pyarrow.fs.FileSystem, root: str, known: Collection[st
     """Return all runs below a folder, which may be one itself; ``known`` trials of ours are not listed again."""
     search = _Search(filesystem, root, known)
     search.list_all()
+    if links := search.links:
+        where = f"{counted(len(links), 'link')} to other folders, which {_are(links)} not followed"
+        search.found.passed_over.append((links[0], f"{where}; pass the folder itself"))
     search.found.runs = search.below(search.top).runs
     return search.found
 
@@ -129,7 +132,7 @@ class _Search:
         self._is_local = is_local(filesystem)
         self.top = _Folder(root.rstrip("/") or root)
         self.found = Found()
-        self._links: list[str] = []
+        self.links: list[str] = []
 
     def list_all(self) -> None:
         """List the folders below the top, as deep and as many as is allowed."""
@@ -142,18 +145,13 @@ class _Search:
                     self._say(level[left].path, f"more than {MOST_FOLDERS:,} folders are below; pass one of them")
                     level = level[:left]
                 left -= len(level)
-                self._take_all(level, list((map if pool is None else pool.map)(self._listed, level)))
+                listed = list((map if pool is None else pool.map)(self._listed, level))
+                refused = {f.path: i for f, i in zip(level, listed, strict=True) if isinstance(i, OSError)}
+                self.found.refused |= refused
+                self.found.is_away = self.found.is_away or len(refused) == len(level)
+                for folder, infos in zip(level, listed, strict=True):
+                    self._take(folder, [] if isinstance(infos, OSError) else infos)
                 level = [inner for folder in level if not folder.is_ours for inner in folder.inner]
-        if self._links:
-            where = f"{counted(len(self._links), 'link')} to other folders, which {_are(self._links)} not followed"
-            self._say(self._links[0], f"{where}; pass the folder itself")
-
-    def _take_all(self, level: Sequence[_Folder], listed: Sequence[list[pyarrow.fs.FileInfo] | OSError]) -> None:
-        refused = {f.path: infos for f, infos in zip(level, listed, strict=True) if isinstance(infos, OSError)}
-        self.found.refused |= refused
-        self.found.is_away = self.found.is_away or len(refused) == len(level)
-        for folder, infos in zip(level, listed, strict=True):
-            self._take(folder, [] if isinstance(infos, OSError) else infos)
 
     def _listed(self, folder: _Folder) -> list[pyarrow.fs.FileInfo] | OSError:
         try:
@@ -206,7 +204,7 @@ class _Search:
             return False
         target, top = os.path.realpath(here), os.path.realpath(local_path(self._filesystem, self.top.path) or "/")
         if not is_inside(target, top) and not is_inside(top, target):
-            self._links.append(path)
+            self.links.append(path)
         return True
 
     def below(self, folder: _Folder) -> _Below:

@@ -58,15 +58,6 @@ class _Play(NamedTuple):
         return next((value for name in names if (value := self.row.get(name)) not in (None, "")), None)
 
 
-def is_result_file(path: str) -> bool:
-    """Return whether a file may be one of results, by its name.
-
-    >>> is_result_file("eval/results.csv"), is_result_file("model.zip")
-    (True, False)
-    """
-    return path.lower().endswith(SUFFIXES)
-
-
 def read_results(filesystem: pyarrow.fs.FileSystem, path: str, columns: Columns | None = None) -> dict[str, ForeignRun]:
     """Return the policies of a file, each with its episodes as a run. Raises OSError, or ValueError if it has none.
 
