@@ -13,6 +13,7 @@ from stable_baselines3.common.monitor import Monitor, load_results
 
 from tests.support.foreign_run import curves_in, run_in
 from tune_media.experiment.loop_results import episodes_of_run, results_of_run
+from tune_media.foreign import sb3
 
 
 class Succeeding(gym.Wrapper):
@@ -186,3 +187,12 @@ def test_a_damaged_array_file_is_named(tmp_path, content):
     (tmp_path / "evaluations.npz").write_bytes(content)
     (sentence,) = run_in(tmp_path).not_understood
     assert sentence.startswith("evaluations.npz: ")
+
+
+def test_an_array_that_would_fill_the_memory_is_not_unpacked(tmp_path, monkeypatch):
+    np.savez_compressed(tmp_path / "evaluations.npz", results=np.zeros((1000, 100)), timesteps=np.arange(1000))
+    assert len(run_in(tmp_path).episodes) == 100_000
+    monkeypatch.setattr(sb3, "MOST_BYTES", 500_000)
+    run = run_in(tmp_path)
+    assert run.episodes == ()
+    assert run.not_understood == ["evaluations.npz: ValueError: it unpacks to 1 MB, which is too much to be read"]

@@ -10,7 +10,7 @@ import numpy as np
 
 from tune_media.foreign.curve_cache import Series, cached
 from tune_media.foreign.return_tags import curves_of
-from tune_media.foreign.run_files import RunFiles
+from tune_media.foreign.run_files import RunFiles, whole_lines
 from tune_media.foreign.settings import env_id_of, literal, without_own
 from tune_media.foreign.told import Curve, Told
 from tune_media.storage.passed_over import warn_passed_over
@@ -55,6 +55,6 @@ def _curves(files: RunFiles, paths: Sequence[str], columns: Columns) -> list[Cur
 
 def _read_metric(files: RunFiles, path: str) -> dict[str, Series]:
     """Return the numbers of a file, whose lines are a time in milliseconds, a value and a step."""
-    rows = [line.split()[:3] for line in files.read(path).splitlines()]
+    rows = [line.split()[:3] for line in whole_lines(files.read(path)).splitlines()]
     times, values, steps = np.array([row for row in rows if len(row) == 3], float).reshape(-1, 3).T
     return {_VALUES: Series(steps, values, times / 1000)}

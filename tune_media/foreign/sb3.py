@@ -12,13 +12,13 @@ import math
 import posixpath
 import zipfile
 import zlib
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from typing import Any
 
 import numpy as np
 
 from tune_media.foreign.return_tags import return_name, section_of_tag
-from tune_media.foreign.run_files import RunFiles, whole_lines
+from tune_media.foreign.run_files import MOST_BYTES, RunFiles, whole_lines
 from tune_media.foreign.told import ENV_STEPS, Curve, Episode, Told, unnamed
 from tune_media.storage.filesystem import json_object, open_file
 from tune_media.storage.passed_over import warn_of_broken_lines
@@ -29,6 +29,7 @@ from tune_media.values.sections import EVALUATION, TRAIN
 EVALUATIONS = "evaluations.npz"
 PATTERNS = ("*monitor.csv", EVALUATIONS)
 _HEAD_BYTES = 4096
+_OF_EPISODES = ("ep_lengths", "successes")  # arrays beside the returns
 _RETURN, _LENGTH, _TIME, _SUCCESS = "r", "l", "t", "is_success"
 _TAGS = {TRAIN: "rollout/ep_rew_mean", EVALUATION: "eval/mean_reward"}  # of the same numbers in its event files
 
@@ -176,16 +177,25 @@ _DAMAGED = (  # what NumPy and zipfile raise for a file of which any byte may be
 )
 
 
+def _arrays(content: bytes, wanted: Collection[str]) -> tuple[frozenset[str], dict[str, Any]]:
+    """Return the names of all arrays, and the wanted ones. Raises ValueError if these fill the memory, or _DAMAGED."""
+    with zipfile.ZipFile(io.BytesIO(content)) as packed:
+        size = sum(info.file_size for info in packed.infolist() if info.filename.removesuffix(".npy") in wanted)
+    if size > MOST_BYTES:
+        raise ValueError(f"it unpacks to {size / 1e6:.0f} MB, which is too much to be read")
+    with np.load(io.BytesIO(content), allow_pickle=False) as file:
+        return frozenset(file.files), {name: file[name] for name in wanted if name in file.files}
+
+
 def _evaluations(files: RunFiles, path: str, columns: Columns) -> Told:
     try:
-        with np.load(io.BytesIO(files.read(path)), allow_pickle=False) as file:
-            arrays = {name: file[name] for name in file.files}
-        names = frozenset(arrays)
-        returns, steps = arrays.get(columns.get("return", "results")), arrays.get(columns.get("step", "timesteps"))
-        if returns is None or steps is None:
-            return Told(columns=names, not_understood=[unnamed(path, "return" if returns is None else "step")])
-        rows = returns.reshape(len(steps), -1).astype(float)
-        lengths, successes = arrays.get("ep_lengths"), arrays.get("successes")
+        returns_name, steps_name = columns.get("return", "results"), columns.get("step", "timesteps")
+        names, arrays = _arrays(files.read(path), (returns_name, steps_name, *_OF_EPISODES))
+        if lacking := [fact for fact, name in (("return", returns_name), ("step", steps_name)) if name not in names]:
+            return Told(columns=names, not_understood=[unnamed(path, lacking[0])])
+        steps = arrays[steps_name]
+        rows = arrays[returns_name].reshape(len(steps), -1).astype(float)
+        lengths, successes = map(arrays.get, _OF_EPISODES)
         episodes = [
             Episode(
                 EVALUATION,
