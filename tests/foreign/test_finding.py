@@ -11,6 +11,7 @@ from tune_media.experiment.experiments import TrialFinder
 from tune_media.experiment.places import Folder
 from tune_media.experiment.trial_folders import LogDirectory, Trials
 from tune_media.foreign.finding import find_runs
+from tune_media.viewing.experiment_list import ExperimentList
 from tune_media.viewing.watch import make_watch_server
 
 CLIP = tm.Video(np.zeros((2, 16, 16, 3), np.uint8)).data
@@ -206,6 +207,30 @@ def test_the_page_of_several_experiments_lists_them_and_leads_to_each(tmp_path):
     assert all("Episodes" in client.get(f"/{link}").text for link in links)
     assert client.get("/static/style.css").status_code == client.get(f"/{links[0]}static/style.css").status_code == 200
     assert client.get("/of/other/").status_code == client.get("/static/none").status_code == 404
+
+
+def test_the_page_of_several_experiments_looks_for_runs_once_a_second_and_not_for_each_request(tmp_path, monkeypatch):
+    make(tmp_path, f"a/x/{EVENTS}", f"b/y/{EVENTS}")
+    looks = []
+    monkeypatch.setattr(
+        TrialFinder,
+        "find",
+        lambda self, folder, known=(), find=TrialFinder.find: (looks.append(folder), find(self, folder, known))[1],
+    )
+    client = Client(ExperimentList(LogDirectory.of(str(tmp_path)).folder, lambda folder: pytest.fail("not opened")))
+    monkeypatch.setattr("tune_media.viewing.experiment_list.time.monotonic", lambda: 100.0)
+    assert [client.get(path).status_code for path in ("/", "/static/style.css", "/")] == [200, 200, 200]
+    assert len(looks) == 1
+    monkeypatch.setattr("tune_media.viewing.experiment_list.time.monotonic", lambda: 101.5)
+    client.get("/")
+    assert len(looks) == 2
+
+
+def test_slow_looks_at_several_folders_are_rare_together(tmp_path):
+    finder = TrialFinder(_rests={"a": 2.0})
+    make(tmp_path, f"a/{EVENTS}")
+    finder.find(LogDirectory.of(str(tmp_path)).folder)
+    assert finder.rest >= 2.0
 
 
 def test_a_run_that_begins_later_is_shown_and_files_that_come_are_read(tmp_path):

@@ -23,6 +23,8 @@ from tune_media.values.checks import did_you_mean, first_names
 from tune_media.values.number import counted
 from tune_media.values.problems import remedy
 
+PAUSE_LOCAL, PAUSE_REMOTE = 1.0, 10.0
+"""Seconds between two looks at folders."""
 _LONG = 0.1  # seconds of a look at all folders
 _SEED = re.compile(r"(?:seed|s)?[_=-]?\d{1,3}", re.IGNORECASE)
 _TRACKERS = frozenset(("mlartifacts", "mlruns", "wandb"))
@@ -106,6 +108,7 @@ class TrialFinder:
     """
 
     rest: float = 0.0
+    _rests: dict[str, float] = field(default_factory=dict)  # by the folder's path
     _env_ids: dict[str, tuple[Version, str | None]] = field(default_factory=dict)  # by path, with the version read
 
     def find(self, folder: Folder, known: Iterable[TrialFiles] = ()) -> FoundTrials:
@@ -130,7 +133,8 @@ class TrialFinder:
         trials = [FoundTrial(path, version, None, names[path]) for path, version in of_ours.items()]
         trials += [FoundTrial(run.path, run.files.version, run.files, names[run.path]) for run in runs]
         duration = time.monotonic() - begin
-        self.rest = 10 * duration if duration > _LONG and is_local(folder.filesystem) else 0.0
+        self._rests[folder.path] = 10 * duration if duration > _LONG and is_local(folder.filesystem) else 0.0
+        self.rest = sum(self._rests.values())
         return FoundTrials(trials, bool(found.experiments), refused)
 
     def _experiments(self, folder: Folder, trials: Iterable[str], runs: Sequence[RunFolder]) -> dict[str, str]:
