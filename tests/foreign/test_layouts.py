@@ -402,3 +402,52 @@ def test_films_are_not_compared_with_runs(tmp_path):
     catalog = tm.load(f"{tmp_path}:code/project/runs")
     assert [trial.path.rpartition("/")[2] for trial in catalog.trials] == ["PPO_1", "PPO_2", "SAC_1"]
     assert len(catalog) == 0
+
+
+def test_without_clips_the_lines_of_media_say_where_the_numbers_are():
+    said = command("list", "--json", FOREIGN / "sb3_tensorboard", code=1)
+    assert "No medium is there in" in said
+    assert "tune-media list --rows trials" in said
+    assert "record_episodes" not in said
+
+
+def copied(name, folder):
+    """Copy the folder of a tool, whose runs are then those of two days."""
+    for day in ("a", "b"):
+        shutil.copytree(FOREIGN / name, folder / day)
+    return folder
+
+
+@pytest.mark.slow
+def test_trackers_get_the_curves_and_the_clips_of_a_run_under_its_own_name(tmp_path):
+    runs = tm.load(copied("hydra_multirun", tmp_path / "logs")).trials
+    done = tm.export.to_tensorboard(tmp_path / "logs", tmp_path / "tb")
+    assert (done.trials, done.problems) == (8, [])
+    for run in runs:
+        curve = run.curves()
+        events = EventAccumulator(str(tmp_path / "tb" / run.name)).Reload()
+        shown = events.Scalars(f"ray/tune/{TRAINED}")
+        assert [event.step for event in shown] == curve["step"]
+        assert [event.value for event in shown] == pytest.approx(curve["metrics"][TRAINED])
+    assert len({trial_id for trial_id, _ in started(tmp_path / "logs")}) == 8
+
+
+def started(folder):
+    """Return the ids and names of the trials that a tracker gets."""
+    tracker = Names()
+    assert tm.export.to_tracker(folder, tm.MediaLoggerCallback(tracker)).problems == []
+    return tracker.started
+
+
+class Names(tm.Backend):
+    def __init__(self):
+        self.started = []
+
+    def start(self, trial):
+        self.started.append((trial.trial_id, trial.name))
+
+    def metrics(self, trial, report):
+        pass
+
+    def media(self, trial, entry):
+        pass

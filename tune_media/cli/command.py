@@ -207,6 +207,10 @@ def nothing_recorded(path: str, trials: Sequence[TrialFiles], wanted: str = "Not
     from tune_media.experiment.places import is_rsl_rls
     from tune_media.experiment.trial_files import unread_of
 
+    if any(trial.run is not None for trial in trials):
+        place = shell_word(path)
+        what_to_do = f"`tune-media list --rows trials {place}` and `tune-media watch {place}` show what its runs have."
+        return f"{'No medium' if wanted == 'Nothing' else wanted} is there in {path}. " + remedy(what_to_do)
     for file, why in unread_of(trials)[:1]:
         return f"{wanted} can be read in {path}: in {file}, {why}."
     what_to_do = (

@@ -23,8 +23,6 @@ from tune_media.values.checks import did_you_mean, first_names
 from tune_media.values.number import counted
 from tune_media.values.problems import remedy
 
-PAUSE_LOCAL, PAUSE_REMOTE = 1.0, 10.0
-"""Seconds between two looks at folders."""
 _LONG = 0.1  # seconds of a look at all folders
 _SEED = re.compile(r"(?:seed|s)?[_=-]?\d{1,3}", re.IGNORECASE)
 _TRACKERS = frozenset(("mlartifacts", "mlruns", "wandb"))

@@ -6,7 +6,7 @@ import dataclasses
 import functools
 import itertools
 import operator
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, ClassVar
 
 import numpy as np
@@ -17,6 +17,7 @@ from tune_media.experiment.results import numbers_of
 from tune_media.foreign.run import ForeignRun
 from tune_media.values.episodes import success_rate, summarized
 from tune_media.values.metric_names import LENGTH_NAME, RETURN_NAMES
+from tune_media.values.number import whole_number
 from tune_media.values.sections import TRAIN
 
 WINDOW = 100
@@ -70,11 +71,9 @@ class LoopEpisodes:
         return sorted(results, key=lambda result: result["timesteps_total"] or 0)
 
     def reported(self) -> Iterator[dict[str, Any]]:
-        """Yield the results as Tune would report them: one a step, which is their iteration, and with their time."""
+        """Yield the results as Tune would report them, with their time."""
         times = dict(zip(self.table["env_steps"].to_pylist(), self.table["finished_at"].to_pylist(), strict=True))
-        for step, results in itertools.groupby(self.results, key=lambda result: result["timesteps_total"]):
-            if step:
-                yield {"training_iteration": step, "timestamp": times[step]} | functools.reduce(operator.or_, results)
+        return _reported(self.results, times)
 
     def _results_of(self, section: str) -> Iterator[dict[str, Any]]:
         windows = self._windows(section)
@@ -140,3 +139,23 @@ def results_of_run(run: ForeignRun, episodes: LoopEpisodes | None) -> list[dict[
         numbers = {name: value for name, value in numbers_of(result).items() if name not in names}
         found.setdefault(result["timesteps_total"] or 0, {}).update(numbers)  # of an evaluation of unknown step: 0
     return [found[step] for step in sorted(found)]
+
+
+def reported_of_run(run: ForeignRun, results: Sequence[Mapping[str, Any]]) -> Iterator[dict[str, Any]]:
+    """Yield the results of a run as Tune would report them, with their time, if it is known."""
+    times = {episode.step: episode.finished_at for episode in run.episodes if episode.step and episode.finished_at}
+    times |= {step: time for curve in run.curves for step, time in zip(curve.steps, curve.times, strict=False)}
+    return _reported(results, times)
+
+
+def _reported(results: Sequence[Mapping[str, Any]], times: Mapping[float, float]) -> Iterator[dict[str, Any]]:
+    """Yield results in the order of their steps as Tune would report them: one a step, which is their iteration.
+
+    >>> list(_reported([{"timesteps_total": 8.0, "loss": 1}, {"timesteps_total": 8.0, "lr": 2}, {"lr": 3}], {8: 5.0}))
+    [{'training_iteration': 8, 'timestamp': 5.0, 'timesteps_total': 8, 'loss': 1, 'lr': 2}]
+    """
+    for step, at_step in itertools.groupby(results, key=lambda result: result.get("timesteps_total")):
+        if iteration := whole_number(step):
+            time = {"timestamp": times[step]} if step in times else {}
+            joined = functools.reduce(operator.or_, map(dict, at_step))
+            yield {"training_iteration": iteration, **time, **joined, "timesteps_total": iteration}

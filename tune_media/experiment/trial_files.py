@@ -20,7 +20,13 @@ import pyarrow as pa
 import pyarrow.fs
 
 from tune_media.experiment import params, results
-from tune_media.experiment.loop_results import COLUMNS, LoopEpisodes, episodes_of_run, results_of_run
+from tune_media.experiment.loop_results import (
+    COLUMNS,
+    LoopEpisodes,
+    episodes_of_run,
+    reported_of_run,
+    results_of_run,
+)
 from tune_media.experiment.media_columns import MediaColumns
 from tune_media.experiment.results import Metric, numbers_of
 from tune_media.experiment.state import ExperimentState, Snapshots, TrialState
@@ -44,6 +50,7 @@ from tune_media.values.episodes import EpisodeBatch
 from tune_media.values.in_notebook import facts_html
 from tune_media.values.metric_names import main_metrics
 from tune_media.values.number import as_number, counted
+from tune_media.values.safe_names import name_digest, safe_name
 from tune_media.values.score import finite_numbers
 from tune_media.values.secrets import error_text, without_secret
 from tune_media.values.strict_json import parsed_bytes
@@ -132,9 +139,15 @@ class TrialFiles:
 
     @property
     def trial_id(self) -> str:
-        """The id of the trial that it has the results of, by these, the index or Tune; else its folder's name."""
-        first = {} if self.is_loop or self.run else next(self._each_result(), {})
-        state, folder = self._tune_state, posixpath.basename(self.path.rstrip("/"))
+        """The id of the trial that it has the results of, by these, the index or Tune; else its folder's name.
+
+        Folders of other tools often have one name, such as 0 or version_0: theirs is followed by a hash of the path.
+        """
+        folder = posixpath.basename(self.path.rstrip("/"))
+        if self.run is not None:
+            return f"{safe_name(folder, max_length=40)}-{name_digest(self.path)}"
+        first = {} if self.is_loop else next(self._each_result(), {})
+        state = self._tune_state
         return str(first.get("trial_id") or min(self.trial_ids, default=state.trial_id if state else folder))
 
     @property
@@ -330,11 +343,11 @@ class TrialFiles:
         return self._loop_episodes
 
     def _loop_results(self) -> list[Line] | None:
-        episodes = self.loop_episodes()
         if self.run is not None and self.run.has_results:
             if self._run_results is None:
-                self._run_results = results_of_run(self.run, episodes)
+                self._run_results = results_of_run(self.run, self.loop_episodes())
             return self._run_results
+        episodes = self.loop_episodes()
         return None if episodes is None else episodes.results
 
     @property
@@ -348,12 +361,14 @@ class TrialFiles:
         return bool(text_of_errors(self.filesystem, self.path))
 
     def result_lines(self, driver: Path | None = None) -> list[bytes]:
-        """Return its results that count, as ``results_of_trial``; those of a loop outside Tune, as Tune has them."""
+        """Return its results that count, as ``results_of_trial``; those of other loops as Tune would have them."""
+        if self.run is not None:
+            return _as_lines(reported_of_run(self.run, self._loop_results() or ()))
         episodes = self.loop_episodes()
-        if episodes is None or self.run is not None:
-            _ = self.last_metrics, self.status  # which says that they are cut off
-            return results.results_of_trial(self.filesystem, self.path, driver)
-        return [json.dumps(result).encode() for result in episodes.reported()]
+        if episodes is not None:
+            return _as_lines(episodes.reported())
+        _ = self.last_metrics, self.status  # which says that they are cut off
+        return results.results_of_trial(self.filesystem, self.path, driver)
 
     @property
     def has_results(self) -> bool:
@@ -571,6 +586,10 @@ def _parted(lines: Iterable[Line], name: str, value: str) -> tuple[list[Line], l
     for line in lines:
         parts[line.get(name) != value].append(line)
     return parts
+
+
+def _as_lines(reported: Iterable[Line]) -> list[bytes]:
+    return [json.dumps(result).encode() for result in reported]
 
 
 def _lines_of(stream: Any) -> Iterator[bytes]:

@@ -18,15 +18,7 @@ from typing import Any, TypeVar
 import pyarrow.fs
 
 from tune_media.experiment import places
-from tune_media.experiment.experiments import (
-    PAUSE_LOCAL,
-    PAUSE_REMOTE,
-    FoundTrial,
-    FoundTrials,
-    TrialFinder,
-    experiment_at,
-    one_experiment,
-)
+from tune_media.experiment.experiments import FoundTrial, FoundTrials, TrialFinder, experiment_at, one_experiment
 from tune_media.experiment.places import Folder
 from tune_media.experiment.policy_files import ResultFile, policies_of
 from tune_media.experiment.state import Listings, Snapshots
@@ -55,6 +47,7 @@ _Found = TypeVar("_Found")
 
 _THREADS = 16
 _PENDING = "PENDING"
+_PAUSE_LOCAL, _PAUSE_REMOTE = 1.0, 10.0  # seconds
 _PATIENCE = 0.5  # seconds that ``known`` waits for all trials before some are enough
 
 
@@ -316,7 +309,7 @@ class Trials:
         self._known_statuses: list[TrialStatus] = []
         self._read_at = self._metrics_at = float("-inf")
         self._first_read = _FirstRead()
-        self._pause = PAUSE_LOCAL if all(is_local(root.folder.filesystem) for root in self.roots) else PAUSE_REMOTE
+        self._pause = _PAUSE_LOCAL if all(is_local(root.folder.filesystem) for root in self.roots) else _PAUSE_REMOTE
 
     @property
     def has_any(self) -> bool:

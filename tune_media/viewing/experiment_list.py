@@ -13,9 +13,8 @@ from typing import TYPE_CHECKING
 from werkzeug.exceptions import NotFound
 from werkzeug.wrappers import Response
 
-from tune_media.experiment.experiments import PAUSE_LOCAL, PAUSE_REMOTE, Experiment, TrialFinder
+from tune_media.experiment.experiments import Experiment, TrialFinder
 from tune_media.experiment.places import Folder
-from tune_media.storage.filesystem import is_local
 from tune_media.values.number import counted
 from tune_media.values.threads import start_thread
 from tune_media.viewing.web import FRAMES, POLICY, ViewerApp, static_file
@@ -23,6 +22,7 @@ from tune_media.viewing.web import FRAMES, POLICY, ViewerApp, static_file
 if TYPE_CHECKING:
     from _typeshed.wsgi import StartResponse, WSGIEnvironment
 
+_PAUSE = 5.0  # seconds between two looks
 _PAGE = """<!doctype html>
 <html lang="en">
 <head>
@@ -56,7 +56,6 @@ class ExperimentList:
     def __init__(self, folder: Folder, make: Callable[[Folder], ViewerApp]) -> None:
         self._folder, self._make = folder, make
         self._finder = TrialFinder()
-        self._pause = PAUSE_LOCAL if is_local(folder.filesystem) else PAUSE_REMOTE
         self._viewers: dict[str, ViewerApp] = {}
         self._lock = threading.Lock()  # guards all of these
         self._known: dict[str, Experiment] = {}
@@ -90,7 +89,7 @@ class ExperimentList:
             if time.monotonic() > self._look_again_at:
                 found = self._finder.find(self._folder).experiments
                 self._known = {sha256(one.name.encode()).hexdigest()[:12]: one for one in found}
-                self._look_again_at = time.monotonic() + max(self._pause, self._finder.rest)
+                self._look_again_at = time.monotonic() + max(_PAUSE, self._finder.rest)
             return self._known
 
     def _page(self) -> str:

@@ -82,8 +82,9 @@ class TensorBoardFolder(TensorBoardBackend):
         self._written.clear()
 
     def target(self, trial: TrialInfo) -> Path:
-        """Return the folder of a trial's event file: it has the name of the trial's folder."""
-        return self._folder / safe_name(Path(trial.location.path).name or trial.trial_id, allowed="_.=-,")
+        """Return the folder of a trial's event file: its path is the trial's name if that is one, else its folder's."""
+        name = trial.name if "/" in trial.name else Path(trial.location.path).name or trial.trial_id
+        return self._folder.joinpath(*(safe_name(part, allowed="_.=-,") for part in name.split("/")))
 
     @override
     def _announce(self, trial: TrialInfo) -> None:
