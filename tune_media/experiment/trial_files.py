@@ -35,7 +35,7 @@ from tune_media.foreign.configs import params_of_name
 from tune_media.foreign.reading import read_run
 from tune_media.foreign.run import ForeignRun
 from tune_media.foreign.run_files import RunFiles
-from tune_media.storage.clip_names import is_clip_name
+from tune_media.storage.clip_names import is_clip_name, is_part
 from tune_media.storage.entry import LOST, ONLY_TAPE, STORED, UNRENDERED, may_be_rendered
 from tune_media.storage.episode_files import episode_table, parquet_name
 from tune_media.storage.filesystem import file_info, is_inside, is_local, json_file, open_file
@@ -206,7 +206,9 @@ class TrialFiles:
 
     def _is_medium(self, path: str) -> bool:
         """Return whether a path in its folder is one of a medium: in ``media``, or a clip as a recorder names it."""
-        return path.startswith(_MEDIA_FOLDER) or is_clip_name(path)
+        folder = posixpath.dirname(path)
+        is_placed = self.run is not None or not folder or is_part(folder)  # an index of ours names none elsewhere
+        return path.startswith(_MEDIA_FOLDER) or (is_placed and is_clip_name(path))
 
     @property
     def lines(self) -> list[Line]:
