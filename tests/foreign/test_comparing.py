@@ -39,6 +39,12 @@ def test_runs_with_the_names_that_sb3_gives_are_one_configuration_each(logs):
     assert list(zip(table["name"], table["n"], strict=True)) == [("PPO", 3), ("SAC_1", 1)]
 
 
+def test_a_run_whose_hyperparameters_are_known_is_not_called_all_trials_beside_others(logs):
+    (logs / "SAC_1" / "config.yaml").write_text("gamma: 0.9")
+    titles = [entry.configuration.title for entry in tm.load(logs).judged]
+    assert sorted(titles) == ["PPO", "runs with hyperparameters"]
+
+
 def test_a_figure_of_three_seeds_of_sb3_is_a_papers_curve(logs):
     path = logs / "curves.pdf"
     figure = write_figure(tm.load(logs), path)

@@ -42,6 +42,7 @@ _AS_LONG = 0.9  # times the steps of the best one
 RUNNING, FAILED, NO_SCORE, NOT_FINITE = "running", "failed", "no_score", "not_finite"
 UNKNOWN_CONFIG = "unknown_config"
 _UNKNOWN_TITLE = "unknown (params.json damaged)"
+_KNOWN = "runs with hyperparameters"  # beside others, of which only the names are known
 _BETWEEN = " · "  # two hyperparameters
 ReturnFrom = tuple[str, str]
 """The tag of a run's return in its tool's file, and the unit of its steps; empty ones if Tune or we have written it."""
@@ -274,7 +275,10 @@ def configurations(
     found: list[Configuration] = []
     for (settings, place), trials in groups.items():
         first = params[trials[0]]
-        told = [names_of(first)[len(trials) > 1], told_of(place) if alike[settings] > 1 else ""]
+        told = [
+            _name_of_runs(first, len(trials), [] if names else params),
+            told_of(place) if alike[settings] > 1 else "",
+        ]
         found.append(
             Configuration(
                 {name: setting_of(first, name) for name in names},
@@ -286,6 +290,12 @@ def configurations(
             )
         )
     return found
+
+
+def _name_of_runs(config: Mapping[str, Any], runs: int, alike: Sequence[Mapping[str, Any]]) -> str:
+    """Return the name of runs, if no hyperparameter tells them from others; ``alike``: all that none tells apart."""
+    is_beside_others = any(names_of(other)[0] for other in alike)
+    return names_of(config)[runs > 1] or (_KNOWN if is_beside_others else "")
 
 
 def told_of(place: ReturnFrom) -> str:
