@@ -207,3 +207,9 @@ def test_rows_without_a_value_are_left_out_with_a_line(tmp_path):
     (tmp_path / "r.json").write_text("[{")
     with pytest.raises(ValueError, match=r"r.json' cannot be read: "):
         tm.load(tmp_path / "r.json")
+
+
+def test_starts_with_underscores_are_texts_and_no_numbers(tmp_path):
+    (tmp_path / "act.csv").write_text("start,return\n3_11,1\n31_1,2\n")
+    (trial,) = tm.load(tmp_path / "act.csv").trials
+    assert len(set(trial.loop_episodes().table["seed"].to_pylist())) == 2

@@ -138,3 +138,8 @@ def test_rewards_of_steps_are_named_as_no_return(tmp_path):
     (sentence,) = run_in(tmp_path).not_understood
     assert sentence.startswith("scalars: no column for a return (reward); name it in ")
     assert run_in(tmp_path, {"return": "reward"}).return_from == ("reward", "steps")
+
+
+def test_a_date_with_underscores_is_no_number(tmp_path):
+    (tmp_path / "progress.csv").write_text("step,date,loss\n1,20240501_120000,2\n")
+    assert set(curves_in(tmp_path)) == {"loss"}

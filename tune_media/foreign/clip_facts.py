@@ -7,6 +7,7 @@ from collections.abc import Iterable, Mapping
 from typing import Any
 
 from tune_media.values.clip_columns import FACTS, Columns
+from tune_media.values.number import number_in
 
 _NAMES = {
     "return": (
@@ -63,9 +64,8 @@ def fact_value(fact: str, value: Any) -> float | int | bool | None:
     """Return a fact in its type, or None if the value cannot be one."""
     if fact == "success":
         return _TRUTHS.get(str(value).strip().lower())
-    try:
-        number = math.nan if isinstance(value, bool) else float(value)
-    except (TypeError, ValueError, OverflowError):
+    number = number_in(value)
+    if number is None:
         return None
     if fact == "return":
         return number if math.isfinite(number) else None

@@ -19,6 +19,7 @@ from tune_media.foreign.told import Told, unnamed
 from tune_media.storage.passed_over import warn_passed_over
 from tune_media.values.checks import first_names
 from tune_media.values.clip_columns import FACTS, FILE, Columns
+from tune_media.values.number import number_in
 from tune_media.values.problems import remedy
 from tune_media.values.secrets import error_text
 from tune_media.values.strict_json import parse_json
@@ -105,7 +106,9 @@ class ClipTables:
                 source = "its JSON file" if clip in own else table
                 self._found.setdefault((clip, fact), set()).add((value, column, source))
         if not has_return:
-            numbers = tuple(sorted({name for _, row in rows for name, value in row.items() if _is_number(value)}))
+            numbers = tuple(
+                sorted({name for _, row in rows for name, value in row.items() if number_in(value) is not None})
+            )
             self._without_return.setdefault(numbers, []).append(table)
 
     def facts(self, clip: str) -> tuple[dict[str, Any], str]:
@@ -193,10 +196,3 @@ def named_clip(clips: Collection[str], folder: str, place: str, text: str, *, is
         if clip in clips and (not start or is_sure or parts[start - 1] == own):
             return clip
     return None
-
-
-def _is_number(value: Any) -> bool:
-    try:
-        return not isinstance(value, bool) and float(value) is not None
-    except (TypeError, ValueError, OverflowError):
-        return False

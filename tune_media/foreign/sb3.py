@@ -23,6 +23,7 @@ from tune_media.foreign.told import ENV_STEPS, Curve, Episode, Told, unnamed
 from tune_media.storage.filesystem import json_object, open_file
 from tune_media.storage.passed_over import warn_of_broken_lines
 from tune_media.values.clip_columns import Columns
+from tune_media.values.number import number_in
 from tune_media.values.secrets import error_text
 from tune_media.values.sections import EVALUATION, TRAIN
 
@@ -128,11 +129,8 @@ def _episode(row: Mapping[str | None, str | None], section: str, column: str, be
 
 
 def _number(cell: Any) -> float | None:
-    try:
-        number = float(cell)
-    except (TypeError, ValueError):
-        return None
-    return number if math.isfinite(number) else None
+    number = number_in(cell)
+    return number if number is not None and math.isfinite(number) else None
 
 
 def _with_steps(each: Sequence[Sequence[Episode]]) -> list[Episode]:

@@ -21,7 +21,7 @@ from tune_media.storage.filesystem import open_file
 from tune_media.storage.passed_over import warn_of_broken_lines, warn_passed_over
 from tune_media.values.checks import first_names
 from tune_media.values.clip_columns import Columns
-from tune_media.values.number import as_number
+from tune_media.values.number import as_number, number_in
 from tune_media.values.secrets import error_text
 from tune_media.values.sections import EVALUATION
 from tune_media.values.strict_json import parse_json
@@ -160,13 +160,13 @@ def _table_rows(content: bytes) -> Iterator[_Row]:
     text = whole_lines(content)
     head = text.partition("\n")[0]
     for row in csv.DictReader(io.StringIO(text, newline=""), delimiter="\t" if "\t" in head else ","):
-        cells = {name: _as_float(cell) for name, cell in row.items() if name}
+        cells = {name: number_in(cell) for name, cell in row.items() if name}
         yield {name: number for name, number in cells.items() if number is not None}
 
 
 def _pairs(content: bytes) -> Iterator[_Row]:
     for line in whole_lines(content).splitlines():
-        numbers = [number for cell in line.split(",") if (number := _as_float(cell)) is not None]
+        numbers = [number for cell in line.split(",") if (number := number_in(cell)) is not None]
         yield dict(zip((_STEP, _VALUE), numbers, strict=True)) if len(numbers) == 2 else None
 
 
@@ -185,10 +185,3 @@ def _flat(row: Mapping[str, Any], prefix: str) -> Iterator[tuple[str, float]]:
             yield from _flat(value, f"{prefix}{name}/")
         elif isinstance(value, (int, float)) and not isinstance(value, bool):
             yield f"{prefix}{name}", as_number(value)
-
-
-def _as_float(cell: Any) -> float | None:
-    try:
-        return float(cell)
-    except (TypeError, ValueError):
-        return None

@@ -14,6 +14,20 @@ def as_number(value: Any) -> float:
         return math.nan
 
 
+def number_in(cell: Any) -> float | None:
+    """Return the number that a cell of a table or a value of JSON is; None if it is none.
+
+    >>> number_in("1e-4"), number_in(7), number_in("3_1"), number_in(True), number_in("x")
+    (0.0001, 7.0, None, None, None)
+    """
+    if isinstance(cell, bool) or (isinstance(cell, str) and "_" in cell):  # which Python takes as one number
+        return None
+    try:
+        return float(cell)
+    except (TypeError, ValueError, OverflowError):
+        return None
+
+
 def whole_number(number: Any) -> int:
     """Return a count as a whole number; 0 if it is not a number.
 
