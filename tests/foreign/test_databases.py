@@ -1,5 +1,6 @@
 """Runs whose hyperparameters and numbers are in a database of MLflow or Trackio, above the folders of their clips."""
 
+import contextlib
 import shutil
 import sqlite3
 from pathlib import Path
@@ -60,6 +61,21 @@ def test_a_run_that_is_being_written_is_read(trackio):
         (curve,) = run_in(trackio / "media/toy/toy-0.1-1").curves
     writer.close()
     assert (curve.steps[-1], curve.values[-1]) == (99.0, 12.5)
+
+
+def test_of_a_writer_that_was_killed_the_log_is_read_and_nothing_is_written_beside_it(trackio):
+    (database,) = trackio.glob("*.db")
+    with contextlib.closing(sqlite3.connect(database)) as connection:
+        connection.execute("PRAGMA journal_mode=WAL")
+        connection.execute("UPDATE configs SET config = ?", ('{"lr": 7}',))
+        connection.commit()
+        for file in (database, database.with_name(f"{database.name}-wal")):
+            shutil.copy(file, trackio / f"left-{file.name}")
+    for file in trackio.glob("left-*"):
+        file.replace(trackio / file.name.removeprefix("left-"))
+    before = names_in(trackio)
+    assert {trial.config["lr"] for trial in tm.load(trackio).trials} == {7}
+    assert names_in(trackio) == before
 
 
 def test_a_database_of_others_or_a_damaged_one_is_passed_over(trackio):

@@ -5,7 +5,9 @@ from __future__ import annotations
 import contextlib
 import functools
 import re
+import shutil
 import sqlite3
+import tempfile
 from collections.abc import Callable, Iterator, Sequence
 from datetime import datetime
 from pathlib import Path
@@ -48,7 +50,7 @@ def read_database(files: RunFiles, paths: Sequence[str], columns: Columns | None
         with _opened(database.path) as connection:
             config = database.config(connection, database.run)
             clips = clips_in_rows(database.clips(connection, database.run), frozenset(files.clips))
-    except (sqlite3.Error, ValueError) as error:
+    except (OSError, sqlite3.Error, ValueError) as error:
         return Told(not_understood=[f"{database.path.name} was passed over: {redacted(str(error))}."])
     return Told(
         config=without_own(config, files.folder),
@@ -75,9 +77,17 @@ def _database_of(files: RunFiles) -> _Database | None:
 
 @contextlib.contextmanager
 def _opened(path: Path) -> Iterator[sqlite3.Connection]:
-    """Open a database so that SQLite writes nothing beside it, unless its log shows that somebody is writing there."""
-    options = "mode=ro" if path.with_name(f"{path.name}-wal").exists() else "mode=ro&immutable=1"
-    with contextlib.closing(sqlite3.connect(f"{path.absolute().as_uri()}?{options}", uri=True)) as connection:
+    """Open a database so that SQLite writes nothing beside it: with the log of a killed writer, it opens a copy."""
+    log, index = (path.with_name(f"{path.name}-{end}") for end in ("wal", "shm"))
+    options = "mode=ro" if log.exists() else "mode=ro&immutable=1"
+    with contextlib.ExitStack() as stack:
+        if log.exists() and not index.exists():  # which SQLite would make
+            folder = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="tune_media-")))
+            for file in (path, log):
+                shutil.copy(file, folder)
+            path = folder / path.name
+        connection = sqlite3.connect(f"{path.absolute().as_uri()}?{options}", uri=True)
+        stack.enter_context(contextlib.closing(connection))
         views = connection.execute("SELECT name FROM sqlite_master WHERE type = 'view'").fetchall()
         if views:  # which may take for ever
             raise ValueError(f"it has the view {views[0][0]!r}, so it is none of MLflow or Trackio")
@@ -88,7 +98,7 @@ def _curves(database: _Database, columns: Columns) -> list[Curve]:
     try:
         with _opened(database.path) as connection:
             return database.curves(connection, database.run, columns)
-    except (sqlite3.Error, ValueError) as error:
+    except (OSError, sqlite3.Error, ValueError) as error:
         warn_passed_over(str(database.path), str(error))
         return []
 
