@@ -26,8 +26,9 @@ os.environ.setdefault("RAY_AIR_NEW_OUTPUT", "0")
 os.environ.setdefault("SDL_VIDEODRIVER", "dummy")
 os.environ.setdefault("TUNE_MEDIA_RENDER_NICENESS", "0")  # tests wait for what is rendered, on a busy machine
 os.environ.setdefault("RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO", "0")
-# A script of a library that the tests' environment does not have; its docstrings are not looked at then.
-collect_ignore = [] if importlib.util.find_spec("rsl_rl") else ["support/rsl_rl_run.py"]
+# Scripts of libraries that the tests' environment does not have; their docstrings are not looked at.
+collect_ignore = [f"support/{name}_run.py" for name in ("mjlab", "rsl_rl") if not importlib.util.find_spec(name)]
+collect_ignore_glob = ["support/foreign/make_*.py"]
 ROOT = str(Path(__file__).parents[1])
 AT_START = str(Path(__file__).parent / "support" / "at_start")
 os.environ["PYTHONPATH"] = os.pathsep.join(filter(None, [ROOT, AT_START, os.environ.get("PYTHONPATH")]))

@@ -672,6 +672,9 @@ def test_nothing_is_unpickled_from_disk():
     ]
     assert found == [
         ("checkpoints.py", "state = {} if content is None else pickle.loads(content)"),
+        # arrays alone: where a file has pickles, it raises
+        ("curve_cache.py", "with np.load(kept, allow_pickle=False) as arrays:"),
+        ("sb3.py", "with np.load(io.BytesIO(content), allow_pickle=False) as file:"),
         # of the process that asks, and of a fork of the process that renders
         ("child.py", "message: dict[str, Any] | None = pickle.loads(base64.b64decode(line)) if line else None"),
         ("forks.py", "outcome: T | Exception = pickle.loads(content)"),

@@ -59,7 +59,7 @@ def load_trials(
     files, sources = _result_files(source, filesystem, wanted)
     folders = [Folder(file.filesystem, posixpath.dirname(file.path)) for file in files]
     trials = policies_of(files) if files else []
-    if sources:
+    if sources or not files:  # nothing at all is an error
         of_folders, others = _read_trials(places.find_folders(sources, filesystem), wanted)
         folders, trials = [*of_folders, *folders], _once([*others, *trials])
     if wanted:
