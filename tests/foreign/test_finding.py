@@ -226,6 +226,16 @@ def test_the_page_of_several_experiments_looks_for_runs_every_5_seconds_and_not_
     assert len(looks) == 2
 
 
+@pytest.mark.parametrize("is_ours", [False, True])
+def test_of_code_in_tapes_is_warned_where_there_may_be_tapes(tmp_path, is_ours):
+    make(tmp_path, f"logs/a/{EVENTS}")
+    if is_ours:
+        write_trial(tmp_path / "logs" / "trial", 1)
+    warned = []
+    make_watch_server(str(tmp_path / "logs"), token="t", warn=lambda: warned.append(1)).server_close()
+    assert warned == [1] * is_ours
+
+
 def test_slow_looks_at_several_folders_are_rare_together(tmp_path):
     finder = TrialFinder(_rests={"a": 2.0})
     make(tmp_path, f"a/{EVENTS}")

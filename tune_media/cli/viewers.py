@@ -54,11 +54,13 @@ def watch(
     if plays and host not in LOCAL_HOSTS:
         raise click.BadParameter("is for this machine only: leave --host out.", param_hint="--play")
     token = secrets.token_urlsafe(16) if plays is not False and host in LOCAL_HOSTS else None
-    server = make_watch_server(experiment, host, port, wait=wait, columns=columns, token=token)
+
+    def warn() -> None:
+        warn_of_stored_code("the recipes of its tapes (--no-play: none)", *experiment, what="A click on ▷")
+
+    server = make_watch_server(experiment, host, port, wait=wait, columns=columns, token=token, warn=warn)
     page = f"/#token={token}" if token else ""
     url = reachable_at(host, server.port) + page
-    if token:
-        warn_of_stored_code("the recipes of its tapes (--no-play: none)", *experiment, what="A click on ▷")
     lines = [f"{url} shows the episodes of {', '.join(experiment)}. Press Ctrl+C to stop."]
     if ssh := ssh_line(host, server.port):
         lines += [f"From another machine: {ssh} and open http://127.0.0.1:{server.port}{page}"]

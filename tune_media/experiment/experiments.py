@@ -58,6 +58,8 @@ class Experiment:
     runs: int
     newest: float
     """When the last of its files was written, Unix time in seconds; 0 if it is not known."""
+    has_ours: bool = True
+    """Whether Tune or a recorder of ours wrote any of its trials: no other has tapes."""
 
 
 @dataclass(frozen=True)
@@ -75,7 +77,10 @@ class FoundTrials:
         for trial in self.trials:
             found.setdefault(trial.experiment, []).append(trial)
         times = {name: max(trial.version[1] for trial in trials) / 1e9 for name, trials in found.items()}
-        experiments = [Experiment(name, len(trials), times[name]) for name, trials in found.items()]
+        experiments = [
+            Experiment(name, len(trials), times[name], any(trial.files is None for trial in trials))
+            for name, trials in found.items()
+        ]
         return sorted(experiments, key=lambda experiment: (-experiment.newest, experiment.name))
 
     def of(self, experiment: str) -> list[FoundTrial]:

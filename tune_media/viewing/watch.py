@@ -9,7 +9,7 @@ import re
 import shlex
 import socket
 import sys
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from werkzeug.serving import BaseWSGIServer, WSGIRequestHandler, make_server
@@ -44,19 +44,23 @@ def make_watch_server(
     wait: bool = False,
     columns: Mapping[str, str] | None = None,
     token: str | None = None,
+    warn: Callable[[], None] = lambda: None,
 ) -> BaseWSGIServer:
     """Return a server of the viewer for an experiment, or for several with files of results; ``serve_forever`` runs it.
 
-    A click plays a tape if the page has the ``token``; None: none does. Port 0 is a free one. With ``wait``, the folder
-    may come later; until then, the page has no trials. For ``path`` and ``columns`` see ``tune_media.load``.
+    A click plays a tape if the page has the ``token``; None: none does. ``warn`` is called if there may be tapes.
+    Port 0 is a free one. With ``wait``, the folder may come later; until then, the page has no trials. For ``path`` and
+    ``columns`` see ``tune_media.load``.
     """
     player = None if token is None else TapePlayer(token)
     sources = [path] if isinstance(path, str) else list(path)
     if len(sources) > 1 or folder_at(sources[0]).is_file:
         title = checks.first_names(["/".join(source.rstrip("/").split("/")[-2:]) for source in sources])
-        viewer: ViewerApp | ExperimentList = ViewerApp(Trials(log_directories(sources, columns)), title, player)
+        roots = log_directories(sources, columns)
+        viewer: ViewerApp | ExperimentList = ViewerApp(Trials(roots), title, player)
+        may_play = any(root.file is None for root in roots)
     else:
-        viewer = _viewer_of(sources[0], player, columns, wait=wait)
+        viewer, may_play = _viewer_of(sources[0], player, columns, wait=wait)
     app = only_local(viewer) if host in LOCAL_HOSTS else viewer
     family = socket.AF_INET6 if ":" in host else socket.AF_INET
     try:
@@ -66,6 +70,8 @@ def make_watch_server(
         raise OSError(why + remedy("Pass another --port (0 takes a free one) or --host.")) from error
     with listener:  # the server has a copy
         server = make_server(host, port, app, threaded=True, request_handler=_QuietHandler, fd=listener.fileno())
+    if may_play and token is not None:
+        warn()
     if isinstance(viewer, ViewerApp):
         start_thread("tune_media-watch", viewer.read_ahead)
     return server
@@ -73,8 +79,8 @@ def make_watch_server(
 
 def _viewer_of(
     path: str, player: TapePlayer | None, columns: Mapping[str, str] | None, *, wait: bool
-) -> ViewerApp | ExperimentList:
-    """Return the viewer of a folder, or the list of its experiments. Raises ValueError if it has none."""
+) -> tuple[ViewerApp | ExperimentList, bool]:
+    """Return the viewer of a folder or of its experiments, and whether it may have tapes. Raises ValueError."""
     try:
         folder, there = experiments_at(path, wait=wait)
     except ValueError as error:
@@ -88,7 +94,8 @@ def _viewer_of(
     def viewer_of(place: Folder) -> ViewerApp:
         return ViewerApp(Trials([LogDirectory(place, columns=columns)]), place.experiment or place.name, player)
 
-    return viewer_of(folder) if len(there) < 2 else ExperimentList(folder, viewer_of)
+    may_play = not there or any(one.has_ours for one in there)
+    return viewer_of(folder) if len(there) < 2 else ExperimentList(folder, viewer_of), may_play
 
 
 def reachable_at(host: str, port: int) -> str:
