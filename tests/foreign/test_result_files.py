@@ -78,6 +78,12 @@ def test_lerobots_files_are_named_by_their_folders_and_compared_in_their_order(t
     assert told in command("list", tmp_path / "diffusion" / "eval_info.json")
 
 
+def test_a_file_without_steps_has_no_learning_curve(tmp_path):
+    (tmp_path / "r.csv").write_text(as_csv(ROWS))
+    told = command("figure", tmp_path / "r.csv", "-o", tmp_path / "c.pdf", code=2)
+    assert "no run has 'evaluation/episode_return_mean' over training" in told
+
+
 def test_all_episodes_of_a_file_count(tmp_path):
     rows = [{"policy": "a", "seed": seed, "return": float(seed < 300)} for seed in range(400)]
     (tmp_path / "r.csv").write_text(as_csv(rows))

@@ -66,6 +66,8 @@ def write_figure(
     scores = scores_by(catalog.trials, name)  # or it says which metrics there are
     found = Curves().means(catalog.trials, catalog.statuses, name, by=by, iqm=iqm)
     lines = [line for line in found if line.step]
+    if not found:
+        raise ValueError(f"Nothing to draw: no run has {name!r} over training.")
     if not lines:
         raise ValueError(f"Nothing to draw: in each configuration, a run has ended before another has {name!r}.")
     runs = sorted({len(line.runs) for line in lines})
