@@ -47,7 +47,9 @@ def children():
 
 
 def processes():
-    told = subprocess.run(["ps", "-A", "-o", "ppid=,pid=,args="], capture_output=True, text=True, check=True).stdout
+    told = subprocess.run(
+        ["ps", "-A", "-ww", "-o", "ppid=,pid=,args="], capture_output=True, text=True, check=True
+    ).stdout
     lines = (line.split(maxsplit=2) for line in told.splitlines() if "tune_media.replay.child" in line)
     return {int(process) for parent, process, _ in lines if int(parent) == os.getpid()}
 
