@@ -66,10 +66,8 @@ def write_figure(
     scores = scores_by(catalog.trials, name)  # or it says which metrics there are
     found = Curves().means(catalog.trials, catalog.statuses, name, by=by, iqm=iqm)
     lines = [line for line in found if line.step]
-    if not found:
-        raise ValueError(f"Nothing to draw: no run has {name!r} over training.")
     if not lines:
-        raise ValueError(f"Nothing to draw: in each configuration, a run has ended before another has {name!r}.")
+        raise _nothing_to_draw(name, found)
     runs = sorted({len(line.runs) for line in lines})
     of_runs = counted(runs[0], "run") if len(runs) == 1 else f"{runs[0]} to {runs[-1]} runs"
     shown = f"{'Interquartile mean' if iqm else 'Mean'} over {of_runs}"
@@ -137,6 +135,11 @@ def matplotlib_figure(width: float, height: float, path: Path) -> Iterator[Any]:
         drawn = io.BytesIO()
         figure.savefig(drawn, format=path.suffix[1:], bbox_inches="tight", dpi=200)  # tight: it grows to fit all names
         save_file(path, drawn.getvalue())
+
+
+def _nothing_to_draw(metric: str, curves: Sequence[MeanCurve]) -> ValueError:
+    why = f"in each configuration, a run has ended before another has {metric!r}"
+    return ValueError(f"Nothing to draw: {why if curves else f'no run has {metric!r} over training'}.")
 
 
 def _lacking(lines: Sequence[MeanCurve]) -> list[str]:
