@@ -6,15 +6,13 @@ A JSON file with a clip's own name (``a.json``, or Gymnasium's ``a.meta.json``, 
 
 from __future__ import annotations
 
-import csv
-import io
 import posixpath
 import re
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 from tune_media.foreign.clip_facts import columns_text, facts_of, names_of
-from tune_media.foreign.run_files import RunFiles
+from tune_media.foreign.run_files import RunFiles, values_in
 from tune_media.foreign.told import Told, unnamed
 from tune_media.storage.passed_over import warn_passed_over
 from tune_media.values.checks import first_names
@@ -135,20 +133,8 @@ class ClipTables:
 
     def _rows(self, table: str, content: bytes) -> Iterator[tuple[str, Mapping[str, Any]]]:
         """Yield the rows that name one clip of the folder. Raises ValueError."""
-        suffix = posixpath.splitext(table)[1].lower()
-        if suffix == ".json":
-            yield from self._objects(posixpath.dirname(table), parse_json(content))
-            return
-        lines: Iterable[Any] = map(parse_json, filter(bytes.strip, content.splitlines()))
-        if suffix == ".csv":
-            text = content.decode("utf-8-sig")
-            delimiter = max(",;\t", key=text.partition("\n")[0].count)
-            lines = csv.DictReader(io.StringIO(text, newline=""), delimiter=delimiter)
-        try:
-            for row in lines:
-                yield from self._objects(posixpath.dirname(table), row)
-        except csv.Error as error:
-            raise ValueError(str(error)) from error
+        for value in values_in(table, content):
+            yield from self._objects(posixpath.dirname(table), value)
 
     def _objects(self, place: str, value: Any, name: str = "") -> list[tuple[str, Mapping[str, Any]]]:
         """Return the innermost objects that name one clip, by a value or by their own name in the object around."""

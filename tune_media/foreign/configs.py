@@ -9,10 +9,9 @@ from typing import Any
 
 from tune_media.foreign.run_files import RunFiles
 from tune_media.foreign.settings import env_id_of, without_own
-from tune_media.foreign.told import Told
+from tune_media.foreign.told import Told, unread
 from tune_media.foreign.yaml_text import MOST_BYTES, parse_yaml
 from tune_media.values.clip_columns import Columns
-from tune_media.values.secrets import redacted
 from tune_media.values.strict_json import parse_json
 
 PARAMS = ("params/agent.yaml", "params/env.yaml")
@@ -33,17 +32,17 @@ class SettingsFiles:
     def __init__(self, files: RunFiles, paths: Sequence[str]) -> None:
         self._files, self._read = files, dict[str, Mapping[str, Any]]()
         self.not_understood: list[str] = []
-        unread: list[str] = []
+        without_yaml: list[str] = []
         remedy = ""
         for path in paths:
             try:
                 self._read[path] = self._settings(path)
             except ImportError as error:
-                unread, remedy = [*unread, path], error.args[0]
+                without_yaml, remedy = [*without_yaml, path], error.args[0]
             except (OSError, ValueError) as error:
-                self.not_understood.append(f"{path} was passed over: {redacted(str(error))}.")
-        if unread:
-            self.not_understood.append(f"The hyperparameters in {', '.join(unread)} need PyYAML: " + remedy)
+                self.not_understood.append(unread(path, error))
+        if without_yaml:
+            self.not_understood.append(f"The hyperparameters in {', '.join(without_yaml)} need PyYAML: " + remedy)
 
     def __getitem__(self, path: str) -> Mapping[str, Any]:
         """Return what is in a file; nothing if it is not there, or could not be read."""

@@ -21,11 +21,10 @@ from tune_media.foreign.logged_rows import STEP, TIME, curves_of_rows, series_of
 from tune_media.foreign.return_tags import curves_of
 from tune_media.foreign.run_files import RunFiles
 from tune_media.foreign.settings import env_id_of, literal, without_own
-from tune_media.foreign.told import Curve, Told
+from tune_media.foreign.told import Curve, Told, unread
 from tune_media.storage.filesystem import local_path
 from tune_media.storage.passed_over import warn_passed_over
 from tune_media.values.clip_columns import Columns
-from tune_media.values.secrets import redacted
 from tune_media.values.strict_json import parse_json
 
 _MLFLOW_ID = re.compile(r"[0-9a-f]{32}")
@@ -51,7 +50,7 @@ def read_database(files: RunFiles, paths: Sequence[str], columns: Columns | None
             config = database.config(connection, database.run)
             clips = clips_in_rows(database.clips(connection, database.run), frozenset(files.clips))
     except (OSError, sqlite3.Error, ValueError) as error:
-        return Told(not_understood=[f"{database.path.name} was passed over: {redacted(str(error))}."])
+        return Told(not_understood=[unread(database.path.name, error)])
     return Told(
         config=without_own(config, files.folder),
         env_id=env_id_of(config),

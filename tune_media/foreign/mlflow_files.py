@@ -12,10 +12,10 @@ from tune_media.foreign.curve_cache import Series, cached
 from tune_media.foreign.return_tags import curves_of
 from tune_media.foreign.run_files import RunFiles, whole_lines
 from tune_media.foreign.settings import env_id_of, literal, without_own
-from tune_media.foreign.told import Curve, Told
+from tune_media.foreign.told import Curve, Told, unread
 from tune_media.storage.passed_over import warn_passed_over
 from tune_media.values.clip_columns import Columns
-from tune_media.values.secrets import error_text, redacted
+from tune_media.values.secrets import error_text
 
 _META, _PARAMS, _METRICS = "meta.yaml", "params/", "metrics/"
 _VALUES = "values"
@@ -32,7 +32,7 @@ def read_mlflow(files: RunFiles, paths: Sequence[str], columns: Columns | None) 
         try:
             config[path.removeprefix(_PARAMS)] = literal(files.read(path).decode())
         except (OSError, ValueError) as error:
-            not_understood.append(f"{path} was passed over: {redacted(str(error))}.")
+            not_understood.append(unread(path, error))
     metrics = [path for path in paths if path.startswith(_METRICS)]
     return Told(
         config=without_own(config, files.run_folder),

@@ -7,8 +7,6 @@ settings such as the env. Rows without a policy are of one that is called like t
 
 from __future__ import annotations
 
-import csv
-import io
 import posixpath
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -21,7 +19,7 @@ from tune_media.foreign.clip_facts import as_facts, fact_value, facts_of
 from tune_media.foreign.clips import clip_lines
 from tune_media.foreign.lerobot import INFO, rows_of_info
 from tune_media.foreign.run import ForeignRun
-from tune_media.foreign.run_files import RunFiles
+from tune_media.foreign.run_files import RunFiles, values_in
 from tune_media.foreign.told import Episode, Told, name_it
 from tune_media.storage.index_lines import MediumLine
 from tune_media.values.checks import first_names
@@ -29,7 +27,6 @@ from tune_media.values.clip_columns import Columns
 from tune_media.values.number import counted
 from tune_media.values.problems import remedy
 from tune_media.values.sections import EVALUATION
-from tune_media.values.strict_json import parse_json
 
 SUFFIXES = (".csv", ".json", ".jsonl")
 _CLIP_SUFFIXES = (".mp4", ".webm", ".gif")
@@ -161,23 +158,11 @@ def _name_of(path: str) -> str:
 
 def _rows(name: str, content: bytes) -> Iterator[_Row]:
     """Yield the rows of a file. Raises ValueError."""
-    suffix = posixpath.splitext(name)[1].lower()
-    if suffix == ".json":
-        value = parse_json(content)
+    for value in values_in(name, content):
         if name == INFO and isinstance(value, dict):
             yield from ({**row, "video": video} for row, video in rows_of_info(value))
         else:
             yield from _innermost(value, {})
-    elif suffix == ".jsonl":
-        for line in filter(bytes.strip, content.splitlines()):
-            yield from _innermost(parse_json(line), {})
-    else:
-        text = content.decode("utf-8-sig")
-        delimiter = max(",;\t", key=text.partition("\n")[0].count)
-        try:
-            yield from csv.DictReader(io.StringIO(text, newline=""), delimiter=delimiter)
-        except csv.Error as error:
-            raise ValueError(str(error)) from error
 
 
 def _innermost(value: Any, around: _Row) -> Iterator[_Row]:

@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
+import csv
 import fnmatch
+import io
 import posixpath
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from functools import cached_property
+from typing import Any
 
 import pyarrow.fs
 
 from tune_media.storage.clip_names import is_clip_name
 from tune_media.storage.filesystem import local_path, open_file
+from tune_media.values.strict_json import parse_json
 
 MOST_BYTES = 64 * 1024 * 1024
 """Of a file that is read as a whole."""
@@ -86,6 +90,28 @@ class RunFiles:
             raise ValueError(f"{path} has {size / 1e6:.0f} MB, which is too much to be read")
         with open_file(self.filesystem, self.full(path)) as file:
             return bytes(file.read())
+
+
+def values_in(name: str, content: bytes) -> Iterator[Any]:
+    """Yield the value of a JSON file, the value of each line of a JSONL file, or each row of a CSV file.
+
+    A CSV file may have commas, semicolons or tabs. Raises ValueError.
+
+    >>> list(values_in("a.csv", b"seed;return\\n1;2.5")), list(values_in("a.jsonl", b'{"seed": 1}\\n\\n[2]'))
+    ([{'seed': '1', 'return': '2.5'}], [{'seed': 1}, [2]])
+    """
+    suffix = posixpath.splitext(name)[1].lower()
+    if suffix == ".json":
+        yield parse_json(content)
+    elif suffix == ".jsonl":
+        yield from map(parse_json, filter(bytes.strip, content.splitlines()))
+    else:
+        text = content.decode("utf-8-sig")
+        delimiter = max(",;\t", key=text.partition("\n")[0].count)
+        try:
+            yield from csv.DictReader(io.StringIO(text, newline=""), delimiter=delimiter)
+        except csv.Error as error:
+            raise ValueError(str(error)) from error
 
 
 def whole_lines(content: bytes) -> str:

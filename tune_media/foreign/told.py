@@ -7,10 +7,16 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from tune_media.values.problems import Message, argument, remedy
+from tune_media.values.secrets import redacted
 from tune_media.values.sections import EVALUATION
 
 ENV_STEPS, ITERATIONS, EPISODES, STEPS = "env steps", "iterations", "episodes", "steps"
 """The units in which tools count training; ``STEPS`` if nothing says which it is."""
+
+
+def unread(path: str, error: Exception) -> str:
+    """Return the sentence on a file that cannot be read."""
+    return f"{path} was passed over: {redacted(str(error))}."
 
 
 @dataclass(frozen=True)

@@ -19,10 +19,9 @@ from tune_media.foreign.logged_clips import LOGGED, clips_in_rows
 from tune_media.foreign.logged_rows import STEP, curves_of_rows, series_of_rows
 from tune_media.foreign.run_files import RunFiles
 from tune_media.foreign.settings import env_id_of, settings_of_command, without_own
-from tune_media.foreign.told import Curve, Told
+from tune_media.foreign.told import Curve, Told, unread
 from tune_media.storage.filesystem import open_file
 from tune_media.values.clip_columns import Columns
-from tune_media.values.secrets import redacted
 from tune_media.values.strict_json import parse_json
 
 WANDB = _LOG, _SUMMARY, _METADATA = "run-*.wandb", "wandb-summary.json", "wandb-metadata.json"
@@ -66,7 +65,7 @@ def read_wandb(files: RunFiles, paths: Sequence[str], columns: Columns | None) -
                 words = told.get("args") if isinstance(told, Mapping) else None
                 arguments = arguments or list(map(str, words if isinstance(words, list) else ()))
         except (OSError, ValueError) as error:
-            not_understood.append(f"{path} was passed over: {redacted(str(error))}.")
+            not_understood.append(unread(path, error))
     if not config and not files.matching("config.yaml"):
         config = settings_of_command(arguments)
     return Told(

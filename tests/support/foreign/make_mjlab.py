@@ -9,7 +9,7 @@ from pathlib import Path
 
 from mjlab.scripts.train import TrainConfig, run_train
 
-from tests.support.foreign.tidy import tidy
+from tests.support.foreign.tidy import make_runs, tidy
 
 TASK = "Mjlab-Cartpole-Balance"
 
@@ -30,9 +30,7 @@ def run(folder, seed, learning_rate):
 
 def main(folder):
     os.environ["CUDA_VISIBLE_DEVICES"] = ""
-    experiment = folder / "mjlab" / "logs" / "rsl_rl" / "cartpole"
-    for number, (seed, learning_rate) in enumerate(((1, 1e-3), (2, 1e-3), (1, 1e-4))):
-        run(experiment / f"2026-11-29_14-0{number}-00", seed, learning_rate)
+    make_runs(run, folder / "mjlab" / "logs" / "rsl_rl" / "cartpole")
     tidy(folder)
 
 

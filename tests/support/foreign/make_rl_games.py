@@ -13,7 +13,7 @@ import yaml
 from rl_games.common import env_configurations, vecenv
 from rl_games.torch_runner import Runner
 
-from tests.support.foreign.tidy import tidy
+from tests.support.foreign.tidy import make_runs, tidy
 from tests.support.foreign.toy_env import clip, make, play
 
 
@@ -107,9 +107,7 @@ def run(folder, seed, learning_rate):
 def main(folder):
     vecenv.register("TOY", lambda config_name, num_actors, **_: Points())
     env_configurations.register("rlgpu", {"vecenv_type": "TOY", "env_creator": make})
-    experiment = folder / "rl_games" / "logs" / "rl_games" / "toy_flat"
-    for number, (seed, learning_rate) in enumerate(((1, 1e-3), (2, 1e-3), (1, 1e-4))):
-        run(experiment / f"2026-11-29_14-0{number}-00", seed, learning_rate)
+    make_runs(run, folder / "rl_games" / "logs" / "rl_games" / "toy_flat")
     tidy(folder)
 
 

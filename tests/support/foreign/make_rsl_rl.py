@@ -13,7 +13,7 @@ from rsl_rl.env import VecEnv
 from rsl_rl.runners import OnPolicyRunner
 from tensordict import TensorDict
 
-from tests.support.foreign.tidy import tidy
+from tests.support.foreign.tidy import make_runs, tidy
 from tests.support.foreign.toy_env import STEPS, clip, make, play
 
 ENV = {
@@ -88,9 +88,7 @@ def run(folder, seed, learning_rate):
 
 
 def main(folder):
-    experiment = folder / "isaac_lab" / "logs" / "rsl_rl" / "toy_flat"
-    for number, (seed, learning_rate) in enumerate(((1, 1e-3), (2, 1e-3), (1, 1e-4))):
-        run(experiment / f"2026-11-29_14-0{number}-00", seed, learning_rate)
+    make_runs(run, folder / "isaac_lab" / "logs" / "rsl_rl" / "toy_flat")
     tidy(folder)
 
 

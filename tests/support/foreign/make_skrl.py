@@ -12,7 +12,7 @@ from skrl.models.torch import DeterministicMixin, GaussianMixin, Model
 from skrl.trainers.torch import SequentialTrainer
 from skrl.utils import set_seed
 
-from tests.support.foreign.tidy import tidy
+from tests.support.foreign.tidy import make_runs, tidy
 from tests.support.foreign.toy_env import clip, make, play
 
 
@@ -61,9 +61,7 @@ def run(folder, seed, learning_rate):
 
 
 def main(folder):
-    experiment = folder / "skrl" / "logs" / "skrl" / "toy_flat"
-    for number, (seed, learning_rate) in enumerate(((1, 1e-3), (2, 1e-3), (1, 1e-4))):
-        run(experiment / f"2026-11-29_14-0{number}-00_ppo_torch", seed, learning_rate)
+    make_runs(run, folder / "skrl" / "logs" / "skrl" / "toy_flat", "_ppo_torch")
     tidy(folder)
 
 

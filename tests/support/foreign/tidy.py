@@ -16,6 +16,12 @@ UNREAD = (
 )
 
 
+def make_runs(run, experiment, end=""):
+    """Make two runs that differ in their seed, and one with another learning rate, in folders named by times."""
+    for number, (seed, learning_rate) in enumerate(((1, 1e-3), (2, 1e-3), (1, 1e-4))):
+        run(experiment / f"2026-11-29_14-0{number}-00{end}", seed, learning_rate)
+
+
 def tidy(folder):
     """Replace the paths in the text files of a folder, and delete the tools' own logs."""
     for link in [path for path in folder.rglob("*") if path.is_symlink()]:
