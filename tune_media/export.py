@@ -33,7 +33,7 @@ def to_tracker(
 
     Each trial is logged from its files: the results in ``result.json``, the hyperparameters, and the media if there are
     any. So experiments of Ray's own loggers can be exported, too. Results and media that were rolled back are left out.
-    What the tracker has already is not doubled: see "After a sweep" in the docs.
+    Data that the tracker has already is not duplicated: see "After a sweep" in the docs.
 
     Args:
         path: The experiment's folder or one trial's, as for ``tune_media.load``.

@@ -78,7 +78,7 @@ class Report:
         training_iteration: Tune's count of the trial's results, from 1.
         time: When the driver got it, seconds since 1970.
         result: The live, nested dict. Only methods that run in Tune's loop see it; it is empty in other threads.
-        new_in_lists: The values that are new in lists of which the old API stack repeats a window, by place.
+        new_in_lists: The new values of lists that repeat a window of episodes (old API stack), by place.
         changed: Whether the hyperparameters differ from those of the trial's last result.
         row: The number of its row in the outbox, which only grows in a trial, also over restores. After a kill, a row
             may be delivered again. In methods that Tune's loop calls, it is the number of the last row before it.
@@ -166,7 +166,7 @@ class Context:
         return list(read_trial(trial.location.filesystem, trial.location.path).lines)
 
     def scratch(self) -> Path:
-        """Return a new folder on this machine's disk. What a killed process leaves there goes with its outbox."""
+        """Return a new folder on this machine's disk. The files of a killed process in it go with its outbox."""
         return Path(tempfile.mkdtemp(prefix="tune_media-"))
 
     def seconds_left(self) -> float:
@@ -208,7 +208,7 @@ class Backend:
     """Sends a sweep's metrics and media somewhere: override the methods that you need.
 
     All of them are called by one thread of the backend's own, in order, and may take their time: Tune's loop never
-    waits, and what is still to be delivered is in the outbox on the driver's disk. If the driver is killed, the
+    waits, and data that is still to be delivered is in the outbox on the driver's disk. If the driver is killed, the
     restored experiment goes on with it, and the call that was under way is made again, with the same ``report.row`` or
     ``entry.row``. If a method raises, that is one warning and a count, and the next row is delivered,
     unless ``is_away`` says that the error will pass: then it is tried again, in order. If ``start`` fails for good,
@@ -251,7 +251,7 @@ class Backend:
     A thread that gets next to no time may hold up Tune's loop, which waits for Python's lock: 5 is a good number."""
 
     patience: float | None = None
-    """How long the end waits for what is left, seconds. None: ``MediaOptions(flush_seconds=...)``."""
+    """How long the end waits for this backend, seconds. None: ``MediaOptions(flush_seconds=...)``."""
 
     context: Context
 
@@ -314,11 +314,11 @@ class Backend:
         return False
 
     def get_state(self) -> dict[str, Any]:
-        """Return what a restored experiment must know. Tune's loop asks for it every few seconds: be quick."""
+        """Return the state that a restored experiment needs. Tune's loop asks for it every few seconds: be quick."""
         return {}
 
     def set_state(self, state: dict[str, Any]) -> None:
-        """Take over what ``get_state`` returned before the experiment was restored; called before ``start``."""
+        """Take over the state that ``get_state`` returned before the restore; called before ``start``."""
 
     def __getstate__(self) -> dict[str, Any]:
         return {name: value for name, value in self.__dict__.items() if name != "context"}

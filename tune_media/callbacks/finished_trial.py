@@ -34,7 +34,7 @@ class ExportSummary:
     Attributes:
         media: How many media: clips, pictures, histograms and files; the data of episodes are none.
         left_alone: Trials that the tracker has already, or that were abandoned: why, by their names.
-        problems: What could not be logged, each in a sentence.
+        problems: Values that could not be logged, each in a sentence.
     """
 
     trials: int = 0

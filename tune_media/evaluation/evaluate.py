@@ -126,9 +126,9 @@ def evaluate(
         video: Size, speed, quality and overlays of the clips.
         filesystem: A pyarrow filesystem that ``source`` is on.
         progress: Called while it plays.
-        success: What says whether an episode succeeded: the name of a boolean, 0 or 1 in the infos of its steps, or a
-            function of its ``EpisodeRecord``. None: as the recorder of the training, or ``info["success"]`` and
-            ``info["is_success"]``.
+        success: The name of a boolean, 0 or 1 in the infos of an episode's steps, or a function of its
+            ``EpisodeRecord``, that says whether it succeeded. None: as the recorder of the training, or
+            ``info["success"]`` and ``info["is_success"]``.
         anew: Whether stored episodes are replaced in any case, also if only the code of a policy or of an env is
             another one, which cannot be seen. It does not go with ``follow``.
         fresh_seeds: The number of seeds on which the best one is played again, above all that an evaluation of this

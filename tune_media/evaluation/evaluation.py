@@ -1,4 +1,4 @@
-"""What an evaluation has found, and how far it is."""
+"""The outcome of an evaluation, and its progress."""
 
 from __future__ import annotations
 
@@ -26,14 +26,14 @@ class EvaluatedCheckpoint:
 
     Attributes:
         trial: The name of its trial.
-        condition: The change of the env as text; empty: the env is that of the training.
+        condition: The change of the env as text; empty for the env of the training.
         checkpoint: The name of its folder.
         training_iteration: The iteration after which it was saved.
         episodes: The number of episodes that were played.
         return_mean: The mean of their returns; NaN if there are none.
         return_low, return_high: The 95 % interval of the mean, Student's t over the episodes, copies once.
-        explored: Whether the policy explored. None: no episode was played.
-        connectors: Whose connectors were used: ``evaluation`` or ``training``. None: the policy has none of RLlib's.
+        explored: Whether the policy explored, or None if no episode was played.
+        connectors: Whose connectors were used: ``evaluation`` or ``training``, or None if the policy is not RLlib's.
         note: Why the trial's own numbers, or the policy as it was trained, may differ, how a policy is told that an
             episode begins, or that episodes are copies; or None.
         error: Why episodes are missing, or None.
@@ -90,20 +90,20 @@ class EvaluatedCheckpoint:
 
 @dataclass
 class Evaluation:
-    """What an evaluation has found.
+    """The outcome of an evaluation.
 
     Attributes:
         name: Its name.
         path: Its folder, ``<experiment>/evaluations/<name>``, on ``filesystem``.
         filesystem: The filesystem of the experiment.
         checkpoints: A line for each checkpoint under each condition, in the order of the trials.
-        problems: What is missing besides, such as clips, each in a sentence.
+        problems: Things that are missing, such as clips, each in a sentence.
         played: The number of episodes that this call has played.
         reused: The number of those that were there before, played with the bytes that their checkpoints have now, or of
             checkpoints that were deleted since.
-        reused_from: When the first and the last of these ended, Unix time in seconds; None: there are none.
+        reused_from: When the first and the last of these ended, Unix time in seconds, or None if there are none.
         replaced: The number of stored episodes that were deleted: of other bytes, or because of ``anew``.
-        fresh: The evaluation of the best one on fresh seeds; None: it was not asked for.
+        fresh: The evaluation of the best one on fresh seeds, or None if it was not asked for.
 
     Example:
         ``evaluate("~/ray_results/my_sweep", seeds=40).to_pandas()``
@@ -147,7 +147,7 @@ class Evaluation:
 
     @property
     def is_clear(self) -> bool | None:
-        """Whether the best one is clearly better than all others; None: there are no others."""
+        """Whether the best one is clearly better than all others, or None if there are no others."""
         rivals = self.rivals
         return not any(row.is_not_clearly_worse for row in rivals) if rivals else None
 

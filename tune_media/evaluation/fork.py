@@ -64,7 +64,7 @@ class Continuations:
         at: The number of steps before the policy takes over.
         returns: The return of each whole episode, its first steps included.
         lengths: The length of each.
-        successes: Whether each succeeded; None: not known.
+        successes: Whether each succeeded, or None if that is not known.
         distinct: How many different episodes they are. 1: the draws of the policy do not matter.
 
     >>> Continuations(3, (5.0, 7.0), (9, 9), (True, False), 2).outcome("return").value
@@ -116,8 +116,8 @@ class Fork:
         continuations: The episodes that the policy made of it.
         is_same: Whether the first of them is the original again, to the last bit.
         path: The folder of the episodes and clips, an experiment whose trials are the original and the continuations.
-        link: What the address of the viewer's page ends with if it compares the clips of both.
-        problems: What is missing besides, such as clips.
+        link: The end of the address at which the viewer compares the clips of both.
+        problems: Things that are missing, such as clips, each in a sentence.
 
     >>> before, after = (Continuations(at, (value,), (9,), (None,), 1) for at, value in ((9, 9.0), (3, 20.0)))
     >>> Fork("e1", "runs/b", "return", before, after, False, "folder").facts()["continued"]["value"]
@@ -135,7 +135,7 @@ class Fork:
     problems: Sequence[str] = ()
 
     def facts(self) -> dict[str, Any]:
-        """Return what ``--json`` prints.
+        """Return the object that ``--json`` prints.
 
         ``v`` (1), ``forked_from``, ``forked_at``, ``policy``, ``metric``, ``path``, ``link``, ``problems``,
         ``is_same``, and ``original`` and ``continued``, each with ``at``, ``value``, ``low`` and ``high``
@@ -206,7 +206,7 @@ def fork(
         explore, connectors, policy, success: As of ``tune_media.evaluate``.
         env: Makes the env instead, if how it was made is not stored with the episode.
         workers: The number of Ray tasks at a time. 0: all is played in this process.
-        clips: The number of continuations of which clips are made.
+        clips: The number of continuations that get clips.
         video: Size, speed, quality and overlays of the clips that are made; those that are there stay as they are.
             None: as those of the episode, with the fork written in.
         filesystem: A pyarrow filesystem that both are on.

@@ -55,7 +55,7 @@ _BESIDE = "the clips are too large for one file ({size}), and lie beside {page}:
 
 @dataclass(frozen=True)
 class GateVerdict:
-    """What the gate says under one condition of the env.
+    """The verdict of a gate under one condition of the env.
 
     Attributes:
         condition: The condition as text; empty: the env of the training.
@@ -65,14 +65,14 @@ class GateVerdict:
         lost: The seeds on which the candidate is worse by more than the margin, the largest loss first; of a floor,
             those on which it is below.
         won: Those on which it is better by more than the margin.
-        at_least: The floor that the candidate's mean must reach; None: it is compared with the base.
+        at_least: The floor that the candidate's mean must reach, or None if it is compared with the base.
         played: How the policies were played, in words.
-        error: What went wrong, or None.
-        notes: What a reader must know besides.
+        error: Why there is no verdict, or None.
+        notes: Remarks for the reader.
         trials: The folders of both sides' episodes, by role.
         scores: ``seeds`` that count, in the order in which they were judged, and lists of the metric by role.
-        decisive: The seeds of which there are clips, each ``seed`` with ``differs_at``, the first step at which the
-            actions, or what the env returned, differ; None: that is not known.
+        decisive: The seeds that have clips, each ``seed`` with ``differs_at``, the first step at which the actions, or
+            the values that the env returned, differ, or None if that is not known.
         copies: How many seeds it took besides, with copies of the same episodes: these count once.
         bounds: The least and the largest value of the metric, if they are known.
         for_equal: Of ``undecided``, how many seeds equal policies would need in all; of a floor, a policy with this
@@ -135,15 +135,15 @@ class GateVerdict:
 
 @dataclass(frozen=True)
 class Gate:
-    """What a gate has found.
+    """The outcome of a gate.
 
     Attributes:
-        base, candidate: What was compared, as it was given; ``base`` is empty if there is a floor alone.
-        metric: What was compared: ``return``, ``success``, or the name of a metric.
+        base, candidate: The two sides, as they were given; ``base`` is empty if there is a floor alone.
+        metric: The metric that was compared: ``return``, ``success``, or another name.
         path: The folder of its episodes and clips, an experiment with the trials ``base`` and ``candidate``.
         verdicts: One for each condition of the env.
-        problems: What is missing besides, such as clips.
-        page: The path of the page, one HTML file; None: it could not be made, see ``problems``.
+        problems: Things that are missing, such as clips, each in a sentence.
+        page: The path of the page, one HTML file, or None if it could not be made: see ``problems``.
         error: Why nothing was compared, or None.
         plan: How many seeds it would take, if that was asked; then there are no verdicts.
 
@@ -181,7 +181,7 @@ class Gate:
         return EXIT_CODES[self.verdict]
 
     def facts(self) -> dict[str, Any]:
-        """Return what ``gate.json`` has, and ``--json`` prints with ``page``.
+        """Return the content of ``gate.json``, which ``--json`` prints with ``page``.
 
         ``v`` (2), ``verdict``, ``exit_code``, ``base``, ``candidate``, ``metric``, ``path``, ``problems``, ``plan`` (of
         a plan alone), and ``conditions``: for each ``condition`` (and floor, ``at_least``) its ``verdict``, how they
@@ -308,7 +308,7 @@ def gate(
         mode: ``"max"`` or ``"min"``: whether a larger or a smaller metric is better.
         margin: How much worse the candidate may be: ``"5%"`` of the size of the base's mean, or a number, in the units
             of the metric. Of success, per cent are percentage points.
-        at_least: What the candidate's mean must reach, in the units of the metric: a second verdict, or the only one.
+        at_least: The floor of the candidate's mean, in the units of the metric: a second verdict, or the only one.
         bounds: The smallest and the largest value of the metric that there can be. Then the error holds exactly. None:
             one seed is taken to cost no more than the others show, see ``evaluation/sequential.py``.
         worst: The worst value that one episode can have, if it is known and the best is not: a pass then takes so many
@@ -329,7 +329,7 @@ def gate(
             error.
         plan: Whether, instead of a gate, ten episodes of the base are played, or its earlier ones taken, and nothing is
             kept: how many seeds would a gate take, and how long? Its ``plan`` says so; the verdict is ``undecided``.
-        clips: The number of seeds, those on which both differ most, of which clips of both are made.
+        clips: The number of seeds with clips of both sides: those on which both differ most.
         video: Size, speed, quality and overlays of the clips.
         columns: Of files of results, see ``tune_media.load``.
         filesystem: A pyarrow filesystem that both are on.

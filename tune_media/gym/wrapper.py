@@ -73,7 +73,7 @@ class RecordEpisodes(RecordingWrapper, gym.Wrapper[Any, Any, Any, Any], gym.util
             episodes, all are recorded directly, with a warning.
         env_fn: Makes an env like this one, in the process that renders. It is pickled by cloudpickle, so it may be a
             lambda, or be defined in a script or a notebook.
-        success, success_when: What says whether an episode succeeded; see ``tune_media.rllib.record_episodes``.
+        success, success_when: Whether an episode succeeded; see ``tune_media.rllib.record_episodes``.
         params: The hyperparameters of the run, by name, for example ``vars(args)``; the folder keeps them as
             ``params.json``. A folder that has other ones is an error.
         tiled: Whether ``take()`` also has the chosen clips side by side; see ``tune_media.rllib.record_episodes``. Its

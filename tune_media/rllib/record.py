@@ -99,12 +99,12 @@ def record_episodes(
             ``"replay"``: tapes from the first round on, for env runners that cannot render; no frame is compared.
         check_frame: Whether another process makes an env, resets it and renders one frame when training starts, once
             in an experiment, so that an env that cannot be recorded is reported early.
-        tapes: Whether each episode keeps its tape if it is rendered directly: what it takes to play it again and to
-            check that it is the same one, a few bytes a step. ``tune-media render`` makes clips of tapes, of any
+        tapes: Whether each episode keeps its tape if it is rendered directly: the data to play it again and to check
+            that it is the same one, a few bytes a step. ``tune-media render`` makes clips of tapes, of any
             episode, later and elsewhere. With ``"auto"`` and ``"replay"``, episodes have tapes as long as these are
             used.
-        success: What says whether an episode succeeded: the name of a boolean, 0 or 1 in the infos of its steps, such
-            as ``"data/solved"``, or a function of its ``EpisodeRecord``. None: ``info["success"]`` or
+        success: The name of a boolean, 0 or 1 in the infos of an episode's steps, such as ``"data/solved"``, or a
+            function of its ``EpisodeRecord``, that says whether it succeeded. None: ``info["success"]`` or
             ``info["is_success"]``, if there is one, and unless ``collect`` is False. The rate is at
             ``custom_metrics/success_rate`` of the section, the ends of its 95 % interval (Wilson's) beside it.
         success_when: ``"end"``: the info of its last step decides. ``"once"``: an episode is a success if one of its

@@ -67,8 +67,8 @@ class EpisodeRecord(Medium):
         task: The return value of the env's ``get_task()`` when the episode began, if the env has one.
         rendered: How its frames are rendered: ``direct``, while it ran, or ``replay``, after it was chosen. None: not.
         finished_at: When it ended, Unix time in seconds.
-        metrics: Further numbers of the episode, by name: the statistics of what ``collect=`` took from its steps.
-        answers: What predicates of ``tune_media.selection.where`` said of it so far, since each is asked once. Not
+        metrics: Further numbers of the episode, by name: the statistics of the values that ``collect=`` took.
+        answers: The answers of predicates of ``tune_media.selection.where`` so far, since each is asked once. Not
             stored.
 
     Raises:

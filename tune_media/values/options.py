@@ -41,7 +41,7 @@ class VideoOptions:
         crf: x264's constant rate factor, 0 (lossless) to 51 (worst).
         preset: x264's speed preset.
         max_frames: The longest clip, frames that are kept; a longer one is cut, and its note says so. None: no limit.
-        overlay: What to draw into the frames of recorded episodes, one item or several: ``"step"``, ``"reward"``,
+        overlay: Drawn into the frames of recorded episodes, one item or several: ``"step"``, ``"reward"``,
             ``"return"``, ``"action"``, ``"curve"`` (of the return), or a function that takes a ``steps.StepFacts`` and
             returns text. It is called while the episode runs, at the steps whose frames are kept.
         every: Keep every n-th frame, counted from the reset frame, and the final frame. The clip has ``fps / every``

@@ -1,7 +1,7 @@
 """How trials are ranked by their score, and clips by their return, for all views and trackers.
 
-The score is the mean evaluation return of the trial's last evaluation. If no trial has one, it is the mean training
-return, and if there is none either, the success rate of an evaluation, or else the best return of a clip.
+The score is the mean return of the trial's last evaluation. If no trial has one, it is the mean training return, and if
+there is none either, the success rate of an evaluation, ``score`` or ``reward``, or else the best return of a clip.
 """
 
 from __future__ import annotations

@@ -150,7 +150,7 @@ class Catalog(Sequence[CatalogRow]):
 
     @property
     def statuses(self) -> list[TrialStatus]:
-        """What became of each trial, in the words of Tune's last snapshot, with the error if it failed."""
+        """The status of each trial, in the words of Tune's last snapshot, with the error if it failed."""
         return self._read_of_all(lambda trial: trial.status)
 
     @cached_property
@@ -195,7 +195,7 @@ class Catalog(Sequence[CatalogRow]):
 
     @property
     def verdict(self) -> Verdict:
-        """What is said of the configurations: which is the best, and whether that is clear, or why nothing is said.
+        """The verdict on the configurations: which is the best, and whether that is clear, or why there is none.
 
         ``print(catalog.verdict.sentence)``
         """
@@ -211,11 +211,11 @@ class Catalog(Sequence[CatalogRow]):
 
         The winner is the run of the best configuration (see ``compare``) whose score is nearest to its mean, so that no
         lucky seed stands for all; if it has no clip, the trial with the next best score. The score is the mean return
-        of the last evaluation. If no trial has one, it is the mean training return, and if there is none either, the
-        best return of a clip. The viewer, ``tune-media list`` and ``tune-media grid`` show the same winner. A trial
-        that failed never wins. The best clip of a trial is the one with the highest return, of an evaluation if there
-        are any. A clip that was rolled back is taken only if there is no other. If no clip has a return, it is the
-        newest clip of the winner, or, if that has none, of the experiment.
+        of the last evaluation. If no trial has one, it is the mean training return, and if there is none either, a
+        success rate, ``score`` or ``reward``, or else the best return of a clip. The viewer, ``tune-media list`` and
+        ``tune-media grid`` show the same winner. A trial that failed never wins. The best clip of a trial is the one with
+        the highest return, of an evaluation if there are any. A clip that was rolled back is taken only if there is no
+        other. If no clip has a return, it is the newest clip of the winner, or, if that has none, of the experiment.
 
         Args:
             by: None for the score of the trials. Or a field of the rows, whatever trial they belong to:

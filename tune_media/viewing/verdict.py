@@ -1,4 +1,4 @@
-"""What is said of the configurations: which one is the best, whether that is clear, and why."""
+"""The verdict on the configurations: which one is the best, whether that is clear, and why."""
 
 from __future__ import annotations
 
@@ -37,10 +37,10 @@ class Verdict:
     """Which configuration is the best.
 
     Attributes:
-        lead: What is claimed of it, such as ``Clearly the best:``.
+        lead: The claim, such as ``Clearly the best:``.
         title: Its hyperparameters.
         rest: The end of the sentence, and why that is not clear.
-        why: The numbers, what may make it wrong, and how often it is: a line each.
+        why: The numbers, possible causes of a wrong verdict, and how often it is wrong: a line each.
         is_clear: Whether it is clearly the best of these runs.
     """
 
@@ -61,13 +61,13 @@ class Verdict:
 
 
 def verdict(ranking: Sequence[Judged], label: str, *, sign: int = 1, condition: str | None = None) -> Verdict:
-    """Return what is said of judged configurations.
+    """Return the verdict on judged configurations.
 
     Args:
         ranking: The configurations, the best first.
-        label: What the score is, in words.
+        label: The score in words.
         sign: -1 if the lowest score is the best.
-        condition: The one of several conditions of an evaluation by which they are judged; None: there is one.
+        condition: The condition of an evaluation by which they are judged, or None if there is one alone.
 
     >>> verdict([], "mean return").sentence
     'No score: nothing to compare.'
@@ -98,7 +98,7 @@ def _claim(
     is_clear: bool,
     is_final: bool,
 ) -> tuple[str, str]:
-    """Return what stands before the title of the best one, and after it."""
+    """Return the words before the title of the best one, and after it."""
     noun, on_seeds = _of_policies(judged, is_clear=is_clear)
     others, told = _set_apart(scored, len(judged), is_clear=is_clear)
     claim = wording.claim(is_clear=is_clear, is_final=is_final, noun=others or noun)

@@ -1,4 +1,4 @@
-"""Ray's W&B logger with media: clips as videos, images, histograms, a table of episodes; off Tune's loop.
+"""Ray's W&B logger with media: clips as videos, images, histograms, a table of trials; off Tune's loop.
 
 One helper process (a Ray actor on the driver's node) holds the runs of all trials. Tune's loop only hands over values
 and never waits: a W&B that hangs, dies or is offline costs neither a trial nor Tune's time.
@@ -34,10 +34,9 @@ class WandbMediaLoggerCallback(MediaLoggerCallback, WandbLoggerCallback):
 
     A clip is a video at ``<section>/<key>`` with its return, length and episode as caption: the finished mp4, at its
     own speed. Pictures are images; ``Histogram`` values, and all values of the episodes' series, histograms; files are
-    artifacts; the table ``episodes`` has a row for each episode, with its clip. The table ``trials``, which W&B joins
-    over all runs, has the trial's best clip, its return, and the hyperparameters that Tune chose; ``best_return`` is in
-    the run's summary. All three come at the trial's end. Media have an axis of their own, ``media_step``, which is the
-    training iteration.
+    artifacts. The table ``trials``, which W&B joins over all runs, has the trial's best clip, its return, and the
+    hyperparameters that Tune chose; ``best_return`` is in the run's summary. Both come at the trial's end. Media have an
+    axis of their own, ``media_step``, which is the training iteration.
 
     If W&B hangs or is away, everything waits for it, in order, on the driver's disk.
 
