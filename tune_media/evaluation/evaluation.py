@@ -166,8 +166,8 @@ class Evaluation:
         """Return it as JSON.
 
         ``name``, ``path``, ``problems``, ``played``, ``reused`` and ``replaced`` (numbers of episodes), ``best`` (the
-        place of the best in ``checkpoints``; None: there is none), ``is_clear`` (whether all others under its condition
-        are clearly worse; None: there are none), ``fresh`` (the same of the evaluation on fresh seeds), and
+        place of the best in ``checkpoints``, or None), ``is_clear`` (whether all others under its condition are clearly
+        worse, or None if there are none), ``fresh`` (the same of the evaluation on fresh seeds), and
         ``checkpoints``, each with the columns of ``to_pandas``.
         """
         best = self.best

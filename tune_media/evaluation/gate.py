@@ -58,7 +58,7 @@ class GateVerdict:
     """The verdict of a gate under one condition of the env.
 
     Attributes:
-        condition: The condition as text; empty: the env of the training.
+        condition: The condition as text; empty for the env of the training.
         verdict: ``pass``, ``worse``, ``undecided``, or ``error``.
         standing: How much better the candidate is, with the interval, the margin, and the number of seeds that it took.
         base, candidate: The mean of each over these seeds; of a floor, ``base`` is the floor.
@@ -191,7 +191,7 @@ class Gate:
         ``depth`` and ``depth_from`` (see ``sequential.Standing``), ``bounds`` (of the metric, if they are known),
         ``lost`` and ``won`` (numbers of seeds that differ by more than the margin), ``seeds_lost`` and ``seeds_won``
         (the first 100), ``sentence``, ``error``, ``notes``, ``trials`` (the folders of the episodes, by role),
-        ``scores`` (``seeds`` that count, and the metric by role) and ``decisive`` (each ``seed`` of which there are
+        ``scores`` (``seeds`` that count, and the metric by role) and ``decisive`` (each ``seed`` that has
         clips, with ``differs_at``, the first step at which both differ).
         """
         return {

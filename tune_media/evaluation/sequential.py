@@ -148,7 +148,7 @@ def floor_standing(
 
 
 def fewest_seeds(at_least: float, bounds: tuple[float, float] | None, level: float = LEVEL) -> int | None:
-    """Return how many seeds a floor takes at least, if all episodes are the best there can be; None: not known.
+    """Return how many seeds a floor takes at least, if all episodes are the best there can be, or None.
 
     >>> fewest_seeds(0.9, (0.0, 1.0)), fewest_seeds(450.0, None), fewest_seeds(1.0, (0.0, 1.0))
     (43, 14, None)

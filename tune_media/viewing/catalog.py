@@ -246,8 +246,8 @@ class Catalog(Sequence[CatalogRow]):
         """Return one row for each configuration: its score over all its training seeds, the best configuration first.
 
         Trials that differ only in a training seed (``seed``, ``env_seed``, ``rng``, or nothing at all: ``num_samples``)
-        are runs of one configuration; so are runs of which nobody knows hyperparameters if their names are equal up to
-        a last number or a ``seed`` part: this is their ``name``. Trials that failed, were abandoned, or have no score
+        are runs of one configuration; so are runs of unknown hyperparameters if their names are equal up to a last
+        number or a ``seed`` part: this is their ``name``. Trials that failed, were abandoned, or have no score
         are left out.
 
         The columns are ``config/<name>``, ``rank``, ``n`` (runs), ``mean`` and ``iqm`` (the interquartile mean), each
