@@ -213,9 +213,10 @@ class Catalog(Sequence[CatalogRow]):
         lucky seed stands for all; if it has no clip, the trial with the next best score. The score is the mean return
         of the last evaluation. If no trial has one, it is the mean training return, and if there is none either, a
         success rate, ``score`` or ``reward``, or else the best return of a clip. The viewer, ``tune-media list`` and
-        ``tune-media grid`` show the same winner. A trial that failed never wins. The best clip of a trial is the one with
-        the highest return, of an evaluation if there are any. A clip that was rolled back is taken only if there is no
-        other. If no clip has a return, it is the newest clip of the winner, or, if that has none, of the experiment.
+        ``tune-media grid`` show the same winner. A trial that failed never wins. The best clip of a trial is the one
+        with the highest return, of an evaluation if there are any. A clip that was rolled back is taken only if there
+        is no other. If no clip has a return, it is the newest clip of the winner, or, if that has none, of the
+        experiment.
 
         Args:
             by: None for the score of the trials. Or a field of the rows, whatever trial they belong to:

@@ -35,8 +35,8 @@ class WandbMediaLoggerCallback(MediaLoggerCallback, WandbLoggerCallback):
     A clip is a video at ``<section>/<key>`` with its return, length and episode as caption: the finished mp4, at its
     own speed. Pictures are images; ``Histogram`` values, and all values of the episodes' series, histograms; files are
     artifacts. The table ``trials``, which W&B joins over all runs, has the trial's best clip, its return, and the
-    hyperparameters that Tune chose; ``best_return`` is in the run's summary. Both come at the trial's end. Media have an
-    axis of their own, ``media_step``, which is the training iteration.
+    hyperparameters that Tune chose; ``best_return`` is in the run's summary. Both come at the trial's end. Media have
+    an axis of their own, ``media_step``, which is the training iteration.
 
     If W&B hangs or is away, everything waits for it, in order, on the driver's disk.
 
