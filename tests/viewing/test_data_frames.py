@@ -1,16 +1,23 @@
+import json
 import math
 import re
 import shutil
 from pathlib import Path
 
 import numpy as np
+import pandas as pd
+import pyarrow as pa
+import pyarrow.parquet
 import pytest
 
 import tune_media as tm
 from tests.support.fake_trial import FakeTrial, run
 from tests.support.faults import episodes
-from tests.support.recorded import make_experiment
-from tune_media.viewing.data_frames import MEDIA_COLUMNS
+from tests.support.recorded import make_experiment, make_trial
+from tests.support.stores import StoredTrial
+from tune_media.storage.episode_files import EPISODE_COLUMNS, SUCCESS
+from tune_media.values.episodes import UNKNOWN, EpisodeBatch, EpisodeData, Series
+from tune_media.viewing.data_frames import MEDIA_COLUMNS, data_frame
 
 
 @pytest.fixture(scope="module")
@@ -92,3 +99,63 @@ def test_what_a_trial_left_behind_is_told_by_a_truth_value(tmp_path):
     (tmp_path / "nothing" / "tuner.pkl").touch()
     empty = tm.load(tmp_path / "nothing")
     assert empty.episodes()["rolled_back"].dtype == empty.to_pandas()["rolled_back"].dtype == np.dtype(bool)
+
+
+def made_odd(file):
+    """Write a file as an older version would, whose seeds are shorter, without returns and lists of clips."""
+    table = pyarrow.parquet.read_table(file).drop_columns(["success_once", "success_at_end"])
+    others = {"episode_return": pa.nulls(len(table), pa.float64()), "seed": table["seed"].cast(pa.int32())}
+    others["clips"] = pa.nulls(len(table), table.schema.field("clips").type)
+    for name, column in others.items():
+        table = table.set_column(table.column_names.index(name), name, column)
+    pyarrow.parquet.write_table(table, file)
+
+
+def rows_of(trial):
+    """Yield the rows of a trial's files with Python's values."""
+    for report, is_rolled_back in trial.report_files.items():
+        for row in pyarrow.parquet.read_table(Path(trial.path, report).with_suffix(".parquet")).to_pylist():
+            maps = {name: dict(row.pop(name)) for name in ("series", "every", "values", "lists", "metrics")}
+            lists, values = ({key: json.loads(text) for key, text in maps[name].items()} for name in ("lists", "values"))
+            row |= {"series": maps["series"] | lists, "every": maps["every"], "values": values, "trial": trial.name}
+            row |= {f"metrics/{name}": value for name, value in maps["metrics"].items()}
+            row |= {f"config/{name}": value for name, value in trial.config.items()}
+            yield dict.fromkeys(SUCCESS) | row | {"rolled_back": is_rolled_back, "abandoned": False}
+
+
+def test_episodes_have_the_values_and_types_that_pandas_makes_of_their_rows(tmp_path):
+    record = tm.EpisodeRecord
+    odd = [
+        EpisodeData(record("e1", math.nan, 3, seed=2**40, success=True, metrics={"hunter/speed_avg": 1.0})),
+        EpisodeData(
+            record("e2", -1.5, 5, task="b", note="é", metrics={"prey/speed_avg": math.nan, "hunter/speed_avg": 2.0}),
+            {"angle": Series(np.array([1.0, 2.5]), 2, 4), "words": Series([["a"], {"b": None}], 1, 2)},
+            {"end": {"place": [1, None]}, "text": "x"},
+        ),
+        EpisodeData(record(UNKNOWN, 1.0, 1, metrics={"of_nobody": 1.0})),
+    ]
+    plain = [EpisodeData(record(f"p{number}", 1.0, 2, seed=number, terminated=True)) for number in range(3)]
+    trials = {
+        "a": ({"lr": 0.1, "n": 1, "act": "relu"}, {10: odd, 20: plain}),
+        "b": ({"lr": "auto", "n": None}, {10: plain}),
+        "c": ({"lr": 0.3, "wide": True}, {}),
+        "d": ({"lr": 0.5}, {10: plain, 20: odd[2:]}),
+    }
+    for name, (config, reports) in trials.items():
+        store = StoredTrial.in_folder(make_trial(tmp_path / name, config, {}))
+        for step, episodes_of_step in reports.items():
+            store.add(EpisodeBatch(tuple(episodes_of_step)), "evaluation", "x/data", step)
+        store.goes_on(20)  # so that what it recorded then is left behind
+        store.finish()
+    made_odd(next((tmp_path / "b").rglob("data-*.parquet")))
+    catalog = tm.load(tmp_path)
+    told = catalog.episodes()
+    assert list(told) == [
+        *("trial", *EPISODE_COLUMNS, "rolled_back", "abandoned", "metrics/hunter/speed_avg", "metrics/prey/speed_avg"),
+        *("config/act", "config/lr", "config/n", "config/wide"),
+    ]
+    rows = [row for trial in catalog.trials for row in rows_of(trial) if row["episode_id"] != UNKNOWN]
+    pd.testing.assert_frame_equal(told, data_frame(rows, told.columns))
+    assert told["rolled_back"].tolist() == [False] * 2 + [True] * 3 + [False] * 6
+    told.loc[0, "series"]["mine"] = 1  # no two episodes share a dict
+    assert [*told["series"][2:]] == [{}] * 9

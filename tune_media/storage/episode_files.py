@@ -143,7 +143,7 @@ def record_of(row: Mapping[str, Any]) -> EpisodeRecord:
 
 def values_of(row: Mapping[str, Any]) -> dict[str, dict[str, Any]]:
     """Return the maps of a row of a report's Parquet file: ``series``, ``every``, ``values`` and ``metrics``."""
-    maps = {name: dict(row[name] or ()) for name in ("series", "every", "metrics")}
+    maps = {name: dict(row.get(name) or ()) for name in ("series", "every", "metrics")}
     columns = (row[name] or () for name in ("lists", "values"))
     lists, values = ({name: parse_json(text.encode()) for name, text in column} for column in columns)
     return {**maps, "series": maps["series"] | lists, "values": values}

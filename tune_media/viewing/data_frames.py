@@ -4,19 +4,19 @@ from __future__ import annotations
 
 import logging
 import math
-import posixpath
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, TypeVar
+
+import numpy as np
 
 from tune_media.experiment.params import settings_of
 from tune_media.experiment.trial_files import TrialFiles
 from tune_media.storage import episode_files
 from tune_media.values import checks, score
-from tune_media.values.episodes import UNKNOWN
 from tune_media.values.metric_names import main_metrics
 from tune_media.values.number import as_number
 from tune_media.values.safe_names import full_name
-from tune_media.values.secrets import error_text
+from tune_media.viewing.episode_columns import EpisodeColumns
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -90,18 +90,23 @@ def of_media(
 
 def of_episodes(trials: Sequence[TrialFiles], params: str, differing: Sequence[str]) -> pd.DataFrame:
     """Return one row an episode; files that cannot be read are left out, with a warning."""
-    rows: list[dict[str, Any]] = []
+    import pandas as pd
+
     configs = _configs(trials, params, differing)
-    for trial, config in zip(trials, configs, strict=True):
-        for report, is_rolled_back in trial.report_files.items():
-            added = {**config, "rolled_back": is_rolled_back, "abandoned": trial.is_abandoned}
-            try:
-                rows.extend({"trial": trial.name, **row, **added} for row in _episodes_in(trial, report))
-            except Exception as error:  # it is gone, or broken: the episodes of the other files are here
-                path = posixpath.join(trial.media_path, episode_files.parquet_name(report))
-                logger.warning("tune_media: %r is left out (%s)", path, error_text(error))
-    columns = ["trial", *episode_files.EPISODE_COLUMNS, *_FLAGS]
-    return _data_frame(rows, columns, [name for config in configs for name in config])
+    names = ["trial", *episode_files.EPISODE_COLUMNS, *_FLAGS]
+    settings = list(dict.fromkeys(name for config in configs for name in config))
+    found = EpisodeColumns.of(trials)
+    if found is None:
+        return _data_frame([], names, settings)
+    there, rows = np.unique(found.trials, return_inverse=True)
+    told = [
+        {"trial": trials[number].name, "abandoned": trials[number].is_abandoned, **configs[number]}
+        for number in there.tolist()
+    ]
+    of_trials = _whole_frame(told, ["trial", "abandoned", *settings]).take(rows).reset_index(drop=True)
+    own = {**found.as_series(), "rolled_back": pd.Series(found.rolled_back)}
+    columns = {name: own[name] if name in own else of_trials[name] for name in dict.fromkeys([*names, *own])}
+    return pd.DataFrame(columns | {name: of_trials[name] for name in list(of_trials)[2:]})
 
 
 def _best_row(rows: Iterable[_Row], metric: str, sign: int) -> _Row | None:
@@ -132,15 +137,6 @@ def _number_named(rows: Sequence[dict[str, Any]], name: str) -> str:
     if any(isinstance(field_of(row, found), (str, Mapping, Sequence)) for row in rows):
         raise ValueError(f"best: {name!r} is no number; the numbers are {checks.name_some(numbers)}.")
     return found
-
-
-def _episodes_in(trial: TrialFiles, report: str) -> Iterator[dict[str, Any]]:
-    for row in trial.episodes(report, episode_files.WITHOUT_TAPES).to_pylist():
-        if row["episode_id"] == UNKNOWN:  # values that no result ascribes to an episode
-            continue
-        row |= episode_files.values_of(row)
-        del row["lists"]
-        yield row | {f"metrics/{name}": value for name, value in row.pop("metrics").items()}
 
 
 def _configs(trials: Sequence[TrialFiles], params: str, differing: Sequence[str]) -> list[dict[str, Any]]:
@@ -183,8 +179,13 @@ def _data_frame(rows: list[dict[str, Any]], first: Sequence[str], last: Sequence
     if not rows:  # numbers are numbers, so that the frame can be merged, grouped and plotted like any other
         numbers = [name for name in columns if name in _NUMBERS or name.startswith(("last/", "best/"))]
         return pd.DataFrame(columns=columns).astype({**dict.fromkeys(numbers, float), **dict.fromkeys(flags, bool)})
-    for row in rows:  # in place: there may be a million
+    for row in rows:  # in place: there may be many
         row |= {name: bool(row.get(name)) for name in flags}
+    return _whole_frame(rows, columns)
+
+
+def _whole_frame(rows: list[dict[str, Any]], columns: Sequence[str]) -> pd.DataFrame:
+    """Return rows as a DataFrame; halves of characters in texts become question marks if pandas takes none."""
     try:
         return data_frame(rows, columns)
     except UnicodeEncodeError:  # halves of characters, which no table of Arrow's takes

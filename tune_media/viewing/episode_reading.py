@@ -24,6 +24,7 @@ from tune_media.values.medium import joined
 from tune_media.values.secrets import error_text
 from tune_media.values.threads import start_thread
 from tune_media.viewing.conditions import Mask, Texts, as_numpy
+from tune_media.viewing.episode_columns import entries_of_maps, numbers_of_maps
 from tune_media.viewing.episode_table import EpisodeTable, trial_names
 from tune_media.viewing.payload import ShownParams
 
@@ -213,7 +214,7 @@ class _Episodes:
         for name in _TEXTS:
             texts = [self._text(name, text) for text in joined[name].to_pylist()]
             self._put(name, new, np.array(texts, np.int32))
-        for name, values in _flat(joined["metrics"], len(joined)):
+        for name, values in numbers_of_maps(joined["metrics"], len(joined)):
             self._put(f"metrics/{name}", new, values)
         for name, rows, own in _texts_of(joined["values"], len(joined)):
             numbers = np.full(len(joined), -1, np.int32)
@@ -294,25 +295,11 @@ def _empty(count: int, dtype: Any) -> npt.NDArray[Any]:
     return np.full(count, np.nan if np.issubdtype(dtype, np.floating) else -1, dtype)
 
 
-def _flat(maps: pa.ChunkedArray, count: int) -> Iterable[tuple[str, npt.NDArray[np.float64]]]:
-    """Yield each name of a column of maps with the values of all rows."""
-    if not count:
-        return
-    row, key_of, values = _entries(maps, count)
-    keys, numbers = key_of.dictionary_encode(), as_numpy(values)
-    key = np.from_dlpack(keys.indices)
-    for number, name in enumerate(keys.dictionary.to_pylist()):
-        own = key == number
-        column = np.full(count, np.nan)
-        column[row[own]] = numbers[own]
-        yield name, column
-
-
 def _texts_of(maps: pa.ChunkedArray, count: int) -> Iterable[tuple[str, npt.NDArray[np.int64], list[str]]]:
     """Yield each name of a column of maps of JSON that has short texts: the rows that have one, and the texts."""
     if not count:
         return
-    row, keys, values = _entries(maps, count)
+    row, keys, values = entries_of_maps(maps, count)
     is_short = pc.less_equal(pc.binary_length(values), _LONGEST)
     is_text = pc.fill_null(pc.and_(pc.starts_with(values, '"'), is_short), False)
     names, texts = keys.filter(is_text), values.filter(is_text)
@@ -321,14 +308,6 @@ def _texts_of(maps: pa.ChunkedArray, count: int) -> Iterable[tuple[str, npt.NDAr
         own = pc.equal(names, name)
         found = [strict_json.parse_json(text.encode()) for text in texts.filter(own).to_pylist()]
         yield name, rows[as_numpy(own).astype(bool)], found
-
-
-def _entries(maps: pa.ChunkedArray, count: int) -> tuple[npt.NDArray[np.int64], Any, Any]:
-    """Return the row, the key and the value of each entry of a column of maps."""
-    joined = maps.combine_chunks()
-    offsets = np.from_dlpack(joined.offsets)
-    inner = slice(offsets[0], offsets[-1])
-    return np.repeat(np.arange(count), np.diff(offsets)), joined.keys[inner], joined.items[inner]
 
 
 def _read(trial: TrialFiles, report: str) -> pa.Table | None:
