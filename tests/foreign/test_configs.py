@@ -171,9 +171,9 @@ def test_what_cannot_be_read_is_said_and_the_rest_is_read(tmp_path):
         {"lr": 1},
         None,
         [
-            "config.yml was passed over: it is no YAML from its line 2 on.",
-            "config.yaml was passed over: it is no YAML from its line 3 on.",
-            "args.json was passed over: it has no names and values.",
+            "config.yml: it is no YAML from its line 2 on.",
+            "config.yaml: it is no YAML from its line 3 on.",
+            "args.json: it has no names and values.",
         ],
     )
 

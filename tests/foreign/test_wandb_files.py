@@ -130,6 +130,6 @@ def test_what_is_no_log_is_said(tmp_path):
     (tmp_path / "run-a.wandb").write_bytes(b"PK")
     (tmp_path / "wandb-metadata.json").write_bytes(b"{")
     run = run_in(tmp_path)
-    assert run.not_understood[0] == "run-a.wandb was passed over: it is no log of W&B."
-    assert run.not_understood[1].startswith("wandb-metadata.json was passed over: ")
+    assert run.not_understood[0] == "run-a.wandb: it is no log of W&B."
+    assert run.not_understood[1].startswith("wandb-metadata.json: ")
     assert run.curves == []

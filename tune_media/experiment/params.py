@@ -180,16 +180,19 @@ def is_seed(name: str) -> bool:
 def title_of_choice(searched: Mapping[str, Any]) -> str:
     """Return the hyperparameters that Tune chose for a trial, so that the runs of one configuration have one title.
 
-    Training seeds are left out, and names that begin with two underscores, see ``differing``.
+    Training seeds are left out, and names that begin with two underscores, see ``differing``. Without any other it is
+    the name that the runs share, if nobody knows their hyperparameters.
 
     >>> title_of_choice({"lr": 0.1, "env_config/wind": None, "seed": 3, "__trial_index__": 1}), title_of_choice({})
     ('lr 0.1 · wind None', 'all trials')
+    >>> title_of_choice(OnlyNamed({"seed": 3}, "PPO_1", "PPO"))
+    'PPO'
     """
     names = [name for name in searched if not is_seed(name) and not name.startswith("__")]
     names.sort(key=lambda name: (name.count("/"), name))
     chosen = [(name.rpartition("/")[2], without_secret(name, searched[name])) for name in names]
     told = [f"{name} {f'{value:.12g}' if isinstance(value, float) else value}" for name, value in chosen]
-    return " · ".join(told) or "all trials"
+    return " · ".join(told) or names_of(searched)[1] or "all trials"
 
 
 def flat_values(values: Mapping[str, Any], prefix: str = "") -> Iterator[tuple[str, Any]]:

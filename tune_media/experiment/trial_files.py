@@ -518,7 +518,9 @@ class TuneView:
             return dict(params.flat_values(params.searched_params(trial.read_config(), chosen)))
         if self._differing is None:
             self._differing = params.differing([trial.config for trial in self.trials])
-        return params.settings_of(trial.config, self._differing)
+        found = params.settings_of(trial.config, self._differing)
+        name, of_runs = params.names_of(trial.config)
+        return params.OnlyNamed(found, name, of_runs) if name else found
 
     def chosen(self, trial: TrialFiles) -> dict[str, Any]:
         """Return the hyperparameters that Tune chose for a trial, see ``nested_choice``; empty without a snapshot."""

@@ -17,10 +17,9 @@ from typing import Any
 from tune_media.foreign.clip_facts import as_facts, fact_value, facts_of
 from tune_media.foreign.clip_tables import named_clip
 from tune_media.foreign.run_files import RunFiles
-from tune_media.foreign.told import Episode, Told
+from tune_media.foreign.told import Episode, Told, unread
 from tune_media.storage.clip_names import is_part
 from tune_media.values.clip_columns import Columns
-from tune_media.values.secrets import error_text
 from tune_media.values.strict_json import parse_json
 
 INFO, _CONFIG = "eval_info.json", "train_config.json"
@@ -48,7 +47,7 @@ def _read(files: RunFiles, paths: Sequence[str], infos: Sequence[str], columns: 
         try:
             plays = list(rows_of_info(parse_json(files.read(path))))
         except (OSError, ValueError) as error:
-            not_understood.append(f"{path} was passed over: {error_text(error)}.")
+            not_understood.append(unread(path, error))
             continue
         for row, video in plays:
             step = _STEP.search(video) or _STEP.search(path)

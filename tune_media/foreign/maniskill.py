@@ -9,9 +9,8 @@ from typing import Any
 
 from tune_media.foreign.clip_facts import as_facts, fact_value, facts_of
 from tune_media.foreign.run_files import RunFiles
-from tune_media.foreign.told import Episode, Told
+from tune_media.foreign.told import Episode, Told, unread
 from tune_media.values.clip_columns import Columns
-from tune_media.values.secrets import error_text
 from tune_media.values.strict_json import parse_json
 
 FILES = ("trajectory*.json", "[0-9]*_[0-9]*.json")
@@ -27,7 +26,7 @@ def read_maniskill(files: RunFiles, paths: Sequence[str], columns: Columns | Non
         try:
             recording = parse_json(files.read(path))
         except (OSError, ValueError) as error:
-            not_understood.append(f"{path} was passed over: {error_text(error)}.")
+            not_understood.append(unread(path, error))
             continue
         rows = _episodes(recording)
         info = recording.get("env_info") if rows else None

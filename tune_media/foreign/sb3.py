@@ -19,12 +19,11 @@ import numpy as np
 
 from tune_media.foreign.return_tags import return_name, section_of_tag
 from tune_media.foreign.run_files import MOST_BYTES, RunFiles, whole_lines
-from tune_media.foreign.told import ENV_STEPS, Curve, Episode, Told, unnamed
+from tune_media.foreign.told import ENV_STEPS, Curve, Episode, Told, unnamed, unread
 from tune_media.storage.filesystem import json_object, open_file
 from tune_media.storage.passed_over import warn_of_broken_lines
 from tune_media.values.clip_columns import Columns
 from tune_media.values.number import number_in
-from tune_media.values.secrets import error_text
 from tune_media.values.sections import EVALUATION, TRAIN
 
 EVALUATIONS = "evaluations.npz"
@@ -85,7 +84,7 @@ class _Monitor:
                 head, table = "", f"{head}\n{table}"
             rows = list(csv.DictReader(io.StringIO(table, newline="")))
         except (OSError, ValueError, csv.Error) as error:
-            return cls(section, not_understood=[f"{path}: {error_text(error)}"])
+            return cls(section, not_understood=[unread(path, error)])
         header = json_object(head.removeprefix("#").encode())
         env_id, begun = _env_id(header), _number(header.get("t_start"))
         names, column = frozenset(filter(None, rows[0] if rows else ())), columns.get("return", _RETURN)
@@ -207,5 +206,5 @@ def _evaluations(files: RunFiles, path: str, columns: Columns) -> Told:
         means = [] if not rows.size else rows.mean(axis=1).tolist()
         curve = Curve(return_name(EVALUATION), _TAGS[EVALUATION], ENV_STEPS, [float(step) for step in steps], means)
     except _DAMAGED as error:
-        return Told(not_understood=[f"{path}: {error_text(error)}"])
+        return Told(not_understood=[unread(path, error)])
     return Told(episodes=episodes, columns=names, curves=lambda: [curve] if episodes else [])

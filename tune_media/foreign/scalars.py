@@ -16,7 +16,7 @@ from tune_media.foreign.curve_cache import Series, cached
 from tune_media.foreign.return_tags import RETURN_TAGS, STEP_COLUMNS, ReturnTag, by_part, curves_of, hidden_returns
 from tune_media.foreign.run_files import RunFiles, whole_lines
 from tune_media.foreign.settings import env_id_of, literal, without_own
-from tune_media.foreign.told import ENV_STEPS, STEPS, Curve, Told, unnamed
+from tune_media.foreign.told import ENV_STEPS, STEPS, Curve, Told, unnamed, unread
 from tune_media.storage.filesystem import open_file
 from tune_media.storage.passed_over import warn_of_broken_lines, warn_passed_over
 from tune_media.values.checks import first_names
@@ -59,7 +59,7 @@ def read_torchrl(files: RunFiles, paths: Sequence[str], columns: Columns | None)
             lines = (line.partition(": ") for line in files.read(path).decode("utf-8-sig").splitlines())
             config |= {name: literal(text) for name, sign, text in lines if sign}
         except (OSError, ValueError) as error:
-            not_understood.append(f"{path}: {error_text(error)}")
+            not_understood.append(unread(path, error))
     tags = frozenset(tag for _, tag in keys.values())
     if alike := hidden_returns(tags, columns or {}, _TORCHRL_TAGS):
         not_understood.append(unnamed("scalars", "return", alike))
@@ -80,7 +80,7 @@ def _told(files: RunFiles, paths: Sequence[str], columns: Columns, rows: _Rows) 
             with open_file(files.filesystem, files.full(path)) as file:
                 first = [row for row in rows(bytes(file.read(_FIRST_BYTES))) if row]
         except (OSError, ValueError, csv.Error) as error:
-            not_understood.append(f"{path}: {error_text(error)}")
+            not_understood.append(unread(path, error))
             continue
         names = dict.fromkeys(name for row in first for name in row)
         step = next((name for name in (columns.get("step"), *STEP_COLUMNS) if name in names), None)

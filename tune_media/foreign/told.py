@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from tune_media.values.problems import Message, argument, remedy
-from tune_media.values.secrets import redacted
+from tune_media.values.secrets import error_text, redacted
 from tune_media.values.sections import EVALUATION
 
 ENV_STEPS, ITERATIONS, EPISODES, STEPS = "env steps", "iterations", "episodes", "steps"
@@ -15,8 +15,13 @@ ENV_STEPS, ITERATIONS, EPISODES, STEPS = "env steps", "iterations", "episodes", 
 
 
 def unread(path: str, error: Exception) -> str:
-    """Return the sentence on a file that cannot be read."""
-    return f"{path} was passed over: {redacted(str(error))}."
+    """Return the sentence on a file that cannot be read.
+
+    >>> unread("a.csv", ValueError("it has no header")), unread("b.csv", OSError("no such file"))
+    ('a.csv: it has no header.', 'b.csv: OSError: no such file.')
+    """
+    why = redacted(str(error)) if type(error) is ValueError else error_text(error)  # of ours it is a sentence
+    return f"{path}: {why.rstrip('.')}."
 
 
 @dataclass(frozen=True)

@@ -133,7 +133,7 @@ def _add(log: WandbLog, field: int, message: Any) -> None:
 
 
 def _records(content: bytes) -> Iterator[bytes]:
-    at, begun = len(_START), b""
+    at, parts = len(_START), list[bytes]()
     while at + _HEAD.size <= len(content):
         left = _BLOCK - at % _BLOCK
         if left < _HEAD.size:
@@ -144,9 +144,11 @@ def _records(content: bytes) -> Iterator[bytes]:
         if len(part) < length or zlib.crc32(part, zlib.crc32(bytes([kind]))) != checksum:
             return
         at += _HEAD.size + length
-        begun = part if kind in (_FULL, _FIRST) else begun + part
+        if kind in (_FULL, _FIRST):
+            parts = []
+        parts.append(part)
         if kind in (_FULL, _LAST):
-            yield begun
+            yield b"".join(parts)
 
 
 def _fields(message: bytes) -> Iterator[tuple[int, Any]]:

@@ -169,14 +169,20 @@ class Catalog(Sequence[CatalogRow]):
         """Return each trial with its score and its best medium, the trial with the highest score first.
 
         The best medium is the one with the highest return, of an evaluation if there are any; without returns it is
-        the newest clip. Trials without a score
-        come last, and so do those that failed, and abandoned trials, which have no score.
+        the newest clip. Behind the ranked trials come those whose return has another tag or unit of steps than that of
+        most, then those without a score, such as abandoned trials, and those that failed.
         """
         scores, numbers = self.scores, self._best_first()
         return [(self.trials[number], scores.values[number], self._best_of(number)) for number in numbers]
 
     def _best_first(self, sign: int = 1) -> list[int]:
-        return sorted(self.scores.best_first(sign), key=lambda number: self.trials[number].status.word == TRIAL_FAILED)
+        scores, statuses = self.scores, self.statuses
+        elsewhere = comparison.from_elsewhere(self.trials, statuses, scores.values, scores.metric)
+        is_behind = [
+            (status.word == TRIAL_FAILED, value is None, is_elsewhere)
+            for status, value, is_elsewhere in zip(statuses, scores.values, elsewhere, strict=True)
+        ]
+        return sorted(scores.best_first(sign), key=is_behind.__getitem__)
 
     def winner_first(self, sign: int = 1) -> list[TrialFiles]:
         """Return the trials: the winner, then the others by their scores."""

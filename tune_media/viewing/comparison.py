@@ -25,6 +25,7 @@ from tune_media.viewing.configurations import (
     Judged,
     ReturnFrom,
     Run,
+    common_place,
     configurations,
     judge,
     ranked,
@@ -205,6 +206,22 @@ def returns_from(trials: Sequence[TrialFiles], metric: str) -> list[ReturnFrom]:
     ]
 
 
+def from_elsewhere(
+    trials: Sequence[TrialFiles], statuses: Sequence[TrialStatus], scores: Sequence[float | None], metric: str | None
+) -> list[bool]:
+    """Return whether the score of each trial comes from elsewhere than those of most, so that none is the better one.
+
+    >>> from_elsewhere([], [], [], "episode_return_mean")
+    []
+    """
+    if metric is None:  # that of the best clip
+        return [False] * len(trials)
+    places = returns_from(trials, metric)
+    found = zip(places, scores, statuses, strict=True)
+    most = common_place(place for place, score, status in found if score is not None and status.word != TRIAL_FAILED)
+    return [place != most for place in places]
+
+
 def _which(trial: TrialFiles) -> int | str:
     return trial.name if trial.number is None else trial.number
 
@@ -313,11 +330,10 @@ def importances_of(
     """
     _, are_judged = evaluations.first_condition(trials)
     failed = [status.word == TRIAL_FAILED for status in statuses]
-    params, places = [trial.config for trial in trials], [trial.return_from for trial in trials]
-    most = max(places, key=places.count, default=("", ""))
+    params, elsewhere = [trial.config for trial in trials], from_elsewhere(trials, statuses, scores, RETURN_NAMES[0])
     counting = [
-        None if has_failed or not is_judged or place != most else score
-        for score, has_failed, is_judged, place in zip(scores, failed, are_judged, places, strict=True)
+        None if has_failed or not is_judged or is_elsewhere else score
+        for score, has_failed, is_judged, is_elsewhere in zip(scores, failed, are_judged, elsewhere, strict=True)
     ]
     scored = scored_configurations(params, counting)
     return importances(params, counting, scored) if len(scored) >= FEWEST else [], len(scored)

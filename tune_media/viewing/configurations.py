@@ -7,7 +7,7 @@ import math
 import re
 import statistics
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -345,6 +345,16 @@ def judge(
     ]
 
 
+def common_place(places: Iterable[ReturnFrom]) -> ReturnFrom:
+    """Return where most runs have their return from, of equally many the first.
+
+    >>> common_place([("", "steps"), ("eval/reward", "steps"), ("", "steps")])
+    ('', 'steps')
+    """
+    counts = Counter(places)
+    return max(counts, key=counts.__getitem__, default=("", ""))
+
+
 def ranked(
     groups: Sequence[Configuration], runs: Sequence[Run], tasks: Sequence[str] | None = None, *, sign: int = 1
 ) -> list[Judged]:
@@ -359,8 +369,8 @@ def ranked(
         Judged(group, {trial: runs[trial] for trial in group.trials}, table_of(group, scores, tasks))
         for group in groups
     ]
-    runs_from = Counter(entry.configuration.return_from for entry in entries for _ in range(entry.n))
-    most = max(runs_from, key=runs_from.__getitem__, default=("", ""))
+    places = {trial: group.return_from for group in groups for trial in group.trials}
+    most = common_place(places[trial] for trial in sorted(places) if runs[trial].counts)
     scored = sorted(
         (entry for entry in entries if entry.n),  # unknown ones come last, and those with another return
         key=lambda entry: (

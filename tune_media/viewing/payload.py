@@ -30,6 +30,7 @@ from tune_media.values.secrets import without_secret
 from tune_media.viewing import verdict_picture
 from tune_media.viewing.comparison import (
     clip_scores,
+    from_elsewhere,
     importances_of,
     judged,
     last_scores,
@@ -210,12 +211,13 @@ def metrics_payload(
 
     It is ``{"trials": [id, ...], "metrics": {name: [value or null, ...]}, "main": [name, ...], "params": [name, ...],
     "newest": seconds, "pending": number, "status": [[word, error], ...], "iterations": number, "unreadable":
-    [[path, reason], ...]}``: ``main`` are the metrics that matter most, ``params`` the hyperparameters with those first
-    that matter most, ``newest`` is when the last result was written, since 1970, and ``iterations`` at which all
-    end that have not. ``statuses`` are empty if not read yet; for the last two arguments see ``first_payload``.
+    [[path, reason], ...], "apart": [id, ...]}``: ``main`` are the metrics that matter most, ``params`` the
+    hyperparameters with those first that matter most, ``newest`` is when the last result was written, since 1970,
+    ``iterations`` at which all end that have not, and ``apart`` are the trials that are ranked behind the others, see
+    ``from_elsewhere``. ``statuses`` are empty if not read yet; for the last two arguments see ``first_payload``.
     """
     names = sorted({name for values in metrics for name in values})
-    rare = {"pending": pending, "unreadable": unreadable}
+    rare = {"pending": pending, "unreadable": unreadable, "apart": _apart(trials, metrics, statuses)}
     return {
         "trials": [trial.id for trial in trials],
         "metrics": {name: [_metric(values.get(name)) for values in metrics] for name in names},
@@ -223,6 +225,16 @@ def metrics_payload(
         **{name: value for name, value in rare.items() if value},
         **(_state_of(statuses) if statuses else {}),
     }
+
+
+def _apart(
+    trials: Sequence[TrialFiles], metrics: Sequence[dict[str, float]], statuses: Sequence[TrialStatus]
+) -> list[str]:
+    """Return the ids of the trials that are ranked behind the others."""
+    name = next(iter(score.ranking_returns(metrics)), None)
+    scores = [None if name is None else score.finite(values, name) for values in metrics]
+    elsewhere = from_elsewhere(trials, statuses or [TrialStatus()] * len(trials), scores, name)
+    return [trial.id for trial, is_elsewhere in zip(trials, elsewhere, strict=True) if is_elsewhere]
 
 
 def _metric(value: float | None) -> Any:

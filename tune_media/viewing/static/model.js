@@ -204,7 +204,7 @@
   /** Take in the last metrics of trials, and what follows from them, see `metrics_payload` in payload.py. */
   function addMetrics(model, payload) {
     const { trials, metrics, status, main = [], params = [], newest = null, pending = 0, unreadable = [],
-      iterations = null } = payload;
+      iterations = null, apart = [] } = payload;
     const place = new Map(trials.map((id, at) => [id, at]));
     const metricNames = Object.keys(metrics);
     const scoreNames = metricNames.filter((name) => metrics[name].some(Number.isFinite));
@@ -219,7 +219,7 @@
       trial.params = Object.assign(byName(),
         Object.fromEntries(model.params.map((name) => [name, trial.params[name]])));
       const at = place.get(trial.id);
-      trial.metrics = byName();
+      Object.assign(trial, { metrics: byName(), apart: apart.includes(trial.id) });
       if (at == null) continue;
       for (const name of model.metricNames) trial.metrics[name] = tm.filter.read(metrics[name][at]);
       if (status) [trial.status, trial.error] = status[at];
@@ -327,16 +327,16 @@
     return low < high ? [Math.max(least, 2 * low - high), Math.min(most, 2 * high - low)] : [least, most];
   }
 
-  /** Give each trial its score and rank; of equal ones the first is ahead, and those that failed have no rank. */
+  /** Give each trial a score and rank: of equal ones the first is ahead, those apart are last, failed ones get none. */
   function rank(trials, name, section, smallerIsBetter) {
     const sign = smallerIsBetter ? 1 : -1;
     for (const trial of trials) {
       trial.score = scoreOf(trial, name, section);
       trial.reported = trial.score ?? (trial.abandoned ? null : trial.metrics[name] ?? null); // also NaN and infinity
+      Object.assign(trial, { rank: null, isApart: Boolean(trial.apart && labels.has(name)) }); // of another return
     }
     const scored = trials.filter((trial) => trial.score != null && !isFailed(trial))
-      .sort((a, b) => sign * (a.score - b.score));
-    for (const trial of trials) trial.rank = null;
+      .sort((a, b) => a.isApart - b.isApart || sign * (a.score - b.score));
     scored.forEach((trial, place) => { trial.rank = place + 1; });
   }
 
@@ -355,9 +355,9 @@
     return trial.metrics[name.replace(/^metric:/, "")] ?? null;
   }
 
-  /** Return the value by which a trial is sorted: a metric that is not finite ranks nothing. */
+  /** Return the value by which a trial is sorted: one that is not finite, or of another return, ranks nothing. */
   function orderOf(trial, name, clip) {
-    const value = valueOf(trial, name, clip);
+    const value = name === "score" && trial.isApart ? null : valueOf(trial, name, clip);
     return typeof value === "number" && !name.startsWith("param:") ? finite(value) : value;
   }
 
