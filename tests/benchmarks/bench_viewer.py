@@ -1,4 +1,4 @@
-"""How long the viewer's first picture takes with 1,000 trials of 100 clips: python -m tests.benchmarks.bench_viewer.
+"""How long the viewer's first picture takes with 1,000 trials: python -m tests.benchmarks.bench_viewer.
 
 First with a server that starts at the same moment and has to read the trials (their files are in the system's cache),
 then with one that has read them; and what the verdict costs, by ``tm.load`` and on the page. ``--folder`` keeps the

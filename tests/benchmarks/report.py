@@ -54,13 +54,15 @@ BENCHMARKS = (
     Benchmark("tune_loop", "Tune's loop"),
     Benchmark("sweep", "Results per second of a sweep"),
     Benchmark("bytes", "Uploaded bytes"),
-    Benchmark("viewer", "A thousand trials in the viewer"),
+    Benchmark("viewer", "A thousand trials of 100 clips in the viewer"),
+    Benchmark("viewer_20", "A thousand trials of 20 clips in the viewer", ("--clips", "20"), of="viewer"),
     Benchmark("million", "A million episodes"),
     Benchmark("gate", "How sure a gate is"),
     Benchmark("statistics", "How often «clearly» is wrong"),
     Benchmark("follow", "Evaluating beside a sweep"),
     Benchmark("importance", "Which hyperparameter matters", ("--sweeps", "200")),
     Benchmark("folders", "Finding the runs of other tools"),
+    Benchmark("event_files", "Reading event files"),
     Benchmark("soak", "A thousand trials in one driver", (str(ROOT / "docs" / "soak.png"),)),
     Benchmark(
         "replay_oldest", "Rendering only the chosen episodes, on the oldest Ray", ("CartPole",), "oldest", "replay"

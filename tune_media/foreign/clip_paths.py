@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import posixpath
 import re
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from typing import Any
 
 from tune_media.foreign.clip_facts import facts_of, names_of
@@ -66,6 +66,27 @@ def section_of_path(path: str) -> str:
         if _TRAINS.match(part):
             return TRAIN
     return section_of(name)
+
+
+def paths_meant(text: str, place: str = "", own: str = "") -> list[str]:
+    """Return the paths in a run's folder that a text in a file at a place in this folder may mean, the longest first.
+
+    They are the path from there, and the ends of a path of elsewhere: all, or those after a folder called ``own``.
+
+    >>> paths_meant("outputs/x/videos/a.mp4"), paths_meant("outputs/x/videos/a.mp4", own="x")
+    (['outputs/x/videos/a.mp4', 'x/videos/a.mp4', 'videos/a.mp4', 'a.mp4'], ['outputs/x/videos/a.mp4', 'videos/a.mp4'])
+    >>> paths_meant("../a.mp4"), paths_meant("../a.mp4", "eval")
+    (['a.mp4'], ['a.mp4', 'eval/a.mp4'])
+    """
+    parts = posixpath.normpath(text.replace("\\", "/")).split("/")
+    starts = [start for start in range(len(parts)) if not start or not own or parts[start - 1] == own]
+    paths = (posixpath.normpath(posixpath.join(place, *parts[start:])) for start in starts)
+    return [path for path in dict.fromkeys(paths) if not path.startswith("../")]
+
+
+def named_clip(clips: Collection[str], text: str, place: str = "", own: str = "") -> str | None:
+    """Return the clip that a text means, see ``paths_meant``; None if it means none of these."""
+    return next((path for path in paths_meant(text, place, own) if path in clips), None)
 
 
 def read_paths(files: RunFiles, paths: Sequence[str], columns: Columns | None) -> Told:

@@ -12,6 +12,7 @@ from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 from tune_media.foreign.clip_facts import columns_text, facts_of, names_of
+from tune_media.foreign.clip_paths import named_clip
 from tune_media.foreign.run_files import RunFiles, values_in
 from tune_media.foreign.told import Told, unnamed
 from tune_media.storage.passed_over import warn_passed_over
@@ -159,26 +160,7 @@ class ClipTables:
         return whole
 
     def _named(self, place: str, values: Iterable[Any]) -> set[str]:
+        """Return the clips that texts name; a path of elsewhere must be in a folder with the name of the place."""
+        own = posixpath.basename(posixpath.join(self._folder, place).rstrip("/"))
         texts = (text for text in values if isinstance(text, str))
-        return {clip for text in texts if (clip := named_clip(self._clips, self._folder, place, text))}
-
-
-def named_clip(clips: Collection[str], folder: str, place: str, text: str, *, is_sure: bool = False) -> str | None:
-    """Return the clip of a run's folder that a text in a file at a place in this folder names, or None.
-
-    It does by the clip's path from there, or by a path of elsewhere that ends like it: the folder around must have the
-    name of the place, unless it ``is_sure`` that the file is about clips below.
-
-    >>> named_clip({"videos/a.mp4"}, "runs/x", "", "outputs/x/videos/a.mp4")
-    'videos/a.mp4'
-    >>> named_clip({"videos/a.mp4"}, "runs/x", "", "outputs/y/videos/a.mp4")
-    >>> named_clip({"videos/a.mp4"}, "runs/x", "", "outputs/y/videos/a.mp4", is_sure=True)
-    'videos/a.mp4'
-    """
-    parts = posixpath.normpath(text.replace("\\", "/")).split("/")
-    own = posixpath.basename(posixpath.join(folder, place).rstrip("/"))
-    for start in range(len(parts)):
-        clip = posixpath.normpath(posixpath.join(place, *parts[start:]))
-        if clip in clips and (not start or is_sure or parts[start - 1] == own):
-            return clip
-    return None
+        return {clip for text in texts if (clip := named_clip(self._clips, text, place, own))}

@@ -15,7 +15,7 @@ from itertools import zip_longest
 from typing import Any
 
 from tune_media.foreign.clip_facts import as_facts, fact_value, facts_of
-from tune_media.foreign.clip_tables import named_clip
+from tune_media.foreign.clip_paths import named_clip
 from tune_media.foreign.run_files import RunFiles
 from tune_media.foreign.told import Episode, Told, unread
 from tune_media.storage.clip_names import is_part
@@ -55,7 +55,7 @@ def _read(files: RunFiles, paths: Sequence[str], infos: Sequence[str], columns: 
             found = facts_of(row, columns)
             names.update(row)
             episodes.append(_episode({fact: value for fact, (value, _) in found.items()}, row, number))
-            clip = named_clip(known, files.folder, posixpath.dirname(path), video, is_sure=True)
+            clip = named_clip(known, video, posixpath.dirname(path))
             if clip is not None:
                 clips[clip] = as_facts(found, path) | ({} if number is None else {"step": number})
     episodes.sort(key=lambda episode: episode.step or 0)

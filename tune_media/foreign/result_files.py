@@ -16,6 +16,7 @@ from typing import Any, NamedTuple
 import pyarrow.fs
 
 from tune_media.foreign.clip_facts import as_facts, fact_value, facts_of
+from tune_media.foreign.clip_paths import named_clip, paths_meant
 from tune_media.foreign.clips import clip_lines
 from tune_media.foreign.lerobot import INFO, rows_of_info
 from tune_media.foreign.run import ForeignRun
@@ -218,20 +219,8 @@ def _clips_of(play: _Play) -> list[str]:
 
 def _there(filesystem: pyarrow.fs.FileSystem, folder: str, texts: Sequence[str]) -> dict[str, str]:
     """Return the path in a folder of each clip that a text names: by its path from there, or by the end of it."""
-    ends = {text: _ends_of(folder, text) for text in dict.fromkeys(texts)}
-    paths = list(dict.fromkeys(end for of_text in ends.values() for end in of_text))
+    paths = list(dict.fromkeys(path for text in texts for path in paths_meant(text)))
     infos = filesystem.get_file_info([posixpath.join(folder, path) for path in paths]) if paths else []
     there = {path for path, info in zip(paths, infos, strict=True) if info.is_file}
-    found = ((text, next((end for end in of_text if end in there), None)) for text, of_text in ends.items())
-    return {text: end for text, end in found if end is not None}
-
-
-def _ends_of(folder: str, text: str) -> list[str]:
-    """Return the paths in a folder that a text may mean, the longest first.
-
-    >>> _ends_of("/runs/x", "outputs/x/videos/a.mp4")
-    ['outputs/x/videos/a.mp4', 'x/videos/a.mp4', 'videos/a.mp4', 'a.mp4']
-    """
-    path = posixpath.normpath(text.replace("\\", "/")).removeprefix(f"{folder}/")
-    parts = [part for part in path.split("/") if part not in ("", "..")]
-    return ["/".join(parts[start:]) for start in range(len(parts))]
+    found = {text: named_clip(there, text) for text in texts}
+    return {text: clip for text, clip in found.items() if clip is not None}
