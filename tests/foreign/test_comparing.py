@@ -9,6 +9,8 @@ import pytest
 import tune_media as tm
 from tests.support.browser import opened
 from tests.support.commands import command
+from tune_media.callbacks.finished_trial import FinishedTrial
+from tune_media.experiment.params import title_of_choice
 from tune_media.viewing.curves import Curves
 from tune_media.viewing.figure import write_figure
 
@@ -45,6 +47,11 @@ def test_a_run_whose_hyperparameters_are_known_is_not_called_all_trials_beside_o
     assert sorted(titles) == ["PPO", "runs with hyperparameters"]
 
 
+def test_runs_without_hyperparameters_have_the_name_of_their_configuration_in_a_tracker(logs):
+    runs = [FinishedTrial.of(trial).info for trial in tm.load(logs).trials]
+    assert [title_of_choice(run.searched) for run in runs] == ["PPO", "PPO", "PPO", "SAC"]
+
+
 def test_a_figure_of_three_seeds_of_sb3_is_a_papers_curve(logs):
     path = logs / "curves.pdf"
     figure = write_figure(tm.load(logs), path)
@@ -64,6 +71,15 @@ def test_returns_of_different_tags_are_not_judged_together_and_a_line_says_why(m
     assert why in catalog.verdict.sentence
     told = command("list", mixed)
     assert why in told and "set apart: another return" in told
+
+
+def test_a_run_with_another_return_stands_behind_the_others_in_the_table_of_trials(mixed):
+    catalog = tm.load(mixed)
+    scores = {trial.name: score for trial, score, _ in catalog.best_first()}
+    assert scores["toy"] > min(scores.values())  # so that its number alone would not make it the last one
+    assert list(scores)[-1] == "toy"
+    rows = command("list", mixed).rpartition("\ntrial ")[2].splitlines()
+    assert [row.split()[0] for row in rows[1:6]] == list(scores)
 
 
 def test_curves_of_different_units_are_drawn_apart(mixed):
@@ -89,6 +105,8 @@ def test_the_page_has_a_chart_for_each_and_titles_of_runs_without_hyperparameter
             "mean return (Train/mean_reward over iterations)",
         ]
         assert [row.removeprefix("★ ").strip() for row in viewer.all("ol .name")] == ["PPO", "SAC_1", "toy"]
+        ranks = viewer.frame.evaluate("tuneMedia.app.instance.data.trials.map((trial) => [trial.name, trial.rank])")
+        assert dict(ranks)["toy"] == 5
 
 
 def test_two_runs_whose_returns_differ_in_their_tags_are_not_comparable(mixed):
