@@ -84,9 +84,7 @@ def test_a_database_of_others_or_a_damaged_one_is_passed_over(trackio):
         writer.execute("DROP TABLE configs")
         writer.execute("CREATE VIEW configs AS SELECT 1")
     writer.close()
-    assert run_in(folder).not_understood == [
-        "toy.db: it has the view 'configs', so it is none of MLflow or Trackio."
-    ]
+    assert run_in(folder).not_understood == ["toy.db: it has the view 'configs', so it is none of MLflow or Trackio."]
     (trackio / "toy.db").write_bytes(b"no database" * 1000)
     assert run_in(folder).not_understood == ["toy.db: DatabaseError: file is not a database."]
     assert len(run_in(folder).lines) == 3

@@ -116,7 +116,7 @@ def rows_of(trial):
     for report, is_rolled_back in trial.report_files.items():
         for row in pyarrow.parquet.read_table(Path(trial.path, report).with_suffix(".parquet")).to_pylist():
             maps = {name: dict(row.pop(name)) for name in ("series", "every", "values", "lists", "metrics")}
-            lists, values = ({key: json.loads(text) for key, text in maps[name].items()} for name in ("lists", "values"))
+            lists, values = ({key: json.loads(text) for key, text in maps[n].items()} for n in ("lists", "values"))
             row |= {"series": maps["series"] | lists, "every": maps["every"], "values": values, "trial": trial.name}
             row |= {f"metrics/{name}": value for name, value in maps["metrics"].items()}
             row |= {f"config/{name}": value for name, value in trial.config.items()}

@@ -136,19 +136,19 @@ def _is_empty(maps: pa.ChunkedArray) -> bool:
 def _has_cell(maps: pa.ChunkedArray) -> npt.NDArray[np.bool_]:
     """Return which rows have another map than an empty one."""
     lengths = np.diff(np.from_dlpack(maps.combine_chunks().offsets))
-    return (lengths > 0) | as_numpy(maps.is_null()).astype(bool)
+    return np.asarray((lengths > 0) | as_numpy(maps.is_null()).astype(bool), bool)
 
 
 def _as_series(column: pa.ChunkedArray, texts: Any) -> pd.Series[Any]:
     """Return a column; without any value it is one of None, and whole numbers of which some lack are floats."""
     import pandas as pd
 
+    is_text = pa.types.is_string(column.type)
+    values: Any = column.to_pandas() if is_text else column.to_numpy()
     if column.null_count == len(column):
-        return pd.Series(np.full(len(column), None, object), dtype=object)
-    if pa.types.is_string(column.type):
-        return pd.Series(column.to_pandas(), dtype=texts)
-    values = column.to_numpy()
-    return pd.Series(values, dtype=values.dtype)
+        is_text, values = False, np.full(len(column), None, object)
+    found: pd.Series[Any] = pd.Series(values, dtype=texts if is_text else values.dtype)
+    return found
 
 
 def numbers_of_maps(maps: pa.ChunkedArray, count: int) -> Iterator[tuple[str, npt.NDArray[np.float64]]]:
