@@ -5,7 +5,9 @@ from __future__ import annotations
 import os
 import re
 import socket
+import sqlite3
 import textwrap
+from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
 
@@ -147,12 +149,20 @@ def _ask(tracking_uri: str | None, registry_uri: str | None, experiment_name: st
         except socket.gaierror as error:
             if error.errno == socket.EAI_NONAME:
                 raise ValueError(f"there is no host named {parts.hostname!r}") from None
+    if uri.startswith("sqlite:///"):
+        _open_once(uri.removeprefix("sqlite:///").partition("?")[0])
     client = mlflow.MlflowClient(tracking_uri, registry_uri)
     client.search_experiments(max_results=1)
     try:
         find_experiment(client, experiment_name)
     except ValueError as error:
         raise _ExperimentError(*error.args) from None
+
+
+def _open_once(file: str) -> None:
+    """Raise what SQLite says of a file that it cannot open, which MLflow would try again for 100 s."""
+    if Path(file).parent.is_dir() and not file.startswith("file:"):  # MLflow makes a folder that is not there
+        sqlite3.connect(file).close()
 
 
 def _message(tracking_uri: str | None, error: Exception) -> str:
