@@ -3,6 +3,10 @@ PYTHON ?= python3.11
 VENV = .venv
 OLDEST = .venv-oldest
 PEERS = .venv-peers
+# How long each test took, and which lines ran.
+RESULTS = test-results
+# Of make coverage: the tests of make test-fast, those that take seconds without Ray, and those with it.
+PARTS = fast slow ray
 # Python compiles what is imported, once: where this is set, each of the tests' many processes would compile Ray and torch.
 unexport PYTHONDONTWRITEBYTECODE
 PIP_FLAGS = --quiet --disable-pip-version-check --no-compile
@@ -38,15 +42,15 @@ test-macos: $(VENV)/installed
 	TUNE_MEDIA_TESTS_AS_ON=macos $(VENV)/bin/python -m pytest -m "not ray and not slow" --durations=5 $(MACOS_TESTS)
 
 test-oldest: $(OLDEST)/installed
-	$(OLDEST)/bin/python -m pytest $(OLDEST_TESTS) -m "not any_ray"
+	$(OLDEST)/bin/python -m pytest $(OLDEST_TESTS) -m "not any_ray" --junitxml=$(RESULTS)/oldest.xml
 
 pytest: $(VENV)/installed
-	$(VENV)/bin/python -m pytest
+	$(VENV)/bin/python -m pytest --junitxml=$(RESULTS)/newest.xml
 
-# Which lines the tests run, in pytest's own processes. It costs next to nothing from Python 3.12 on (3.11: twice the time):
-# make coverage PYTHON=python3.13 VENV=.venv-3.13
+# Which lines the tests run, in pytest's own processes, by wing, in $(RESULTS). It costs next to nothing from Python 3.12 on
+# (3.11: twice the time): make coverage PYTHON=python3.13 VENV=.venv-3.13. A part that fails leaves the others' lines.
 coverage: $(VENV)/installed
-	COVERAGE_CORE=sysmon $(VENV)/bin/python -m pytest --cov=tune_media --cov-report=xml --cov-report=term:skip-covered
+	.ci/coverage $(VENV)/bin/python $(RESULTS) $(PARTS)
 
 lint: style types
 
@@ -82,7 +86,7 @@ release: $(VENV)/installed
 	@ls dist; echo "Next, by hand: date the version in CHANGELOG.md, push the tag of the version (a workflow uploads it), send recipe.yaml to conda-forge"
 
 clean:
-	rm -rf $(VENV) $(OLDEST) $(PEERS) .venv-lowest .venv-ray-wheel docs/_build build dist *.egg-info
+	rm -rf $(VENV) $(OLDEST) $(PEERS) .venv-lowest .venv-ray-wheel docs/_build build dist $(RESULTS) *.egg-info
 
 # The demo needs neither the tests' packages nor the docs'. Whoever has those has the demo's, too.
 $(VENV)/demo: setup.cfg constraints.txt constraints-newest.txt

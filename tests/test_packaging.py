@@ -48,7 +48,7 @@ TOOLS = {  # of the extras dev and docs, run and not imported: the file that nam
     "myst-parser": ("docs/conf.py", "myst_parser"),
     "pandas-stubs": ("setup.cfg", "strict = True"),  # pandas has no annotations of its own
     "pre-commit": ("CONTRIBUTING.md", "pre-commit install"),
-    "pytest-cov": ("Makefile", "--cov="),
+    "pytest-cov": (".ci/coverage", "--cov="),
     "pytest-xdist": ("setup.cfg", "--dist loadfile"),
     "ruff": ("Makefile", "ruff check"),
     "sphinx": ("Makefile", "-m sphinx"),
@@ -109,7 +109,7 @@ def test_the_tests_and_examples_need_nothing_else():
     extras = setup_cfg()["options.extras_require"]
     declared = libraries(extras.get("dev", raw=True)) | libraries(setup_cfg()["options"]["install_requires"])
     brought = {"pygame", "fsspec", "boto3", "mujoco", "pydantic"}  # by gymnasium[classic-control], ray[tune], moto[s3]
-    brought |= {"yaml"}  # by ray
+    brought |= {"coverage", "yaml"}  # by pytest-cov, ray
     brought |= {"flatland", "pyglet"}  # of the table of installed envs, which leaves out what is not there
     brought |= {"tensordict"}  # by rsl-rl-lib
     brought |= foreign_imports("tests/support/foreign")  # scripts that no test runs
