@@ -1,6 +1,7 @@
 """MLflow: a real server over HTTP, killed and started again; hyperparameters that change; names; final states."""
 
 import logging
+import re
 import threading
 import time
 
@@ -140,13 +141,11 @@ def test_runs_end_as_their_trials_did_under_a_parent_of_the_users_whatever_their
 def test_a_server_that_never_answers_holds_nothing_up_nor_has_its_key_told(ray_session, tmp_path, caplog, monkeypatch):
     monkeypatch.setenv("MLFLOW_TRACKING_TOKEN", "")
     options = {"media": tm.MediaOptions(flush_seconds=3), "tracking_token": "t0psecret"}
-    started = time.monotonic()
     with caplog.at_level(logging.DEBUG, "tune_media"):
         results = run_sweep(steady, tmp_path, "http://user:hunter2@127.0.0.1:9", space={"pause": 0.05}, **options)
     assert not results.errors
-    assert time.monotonic() - started < 90  # the waiting time, and what Ray itself takes
     assert "tune_media: MLflow lacks 1 end(s), 8 media, 8 result(s), 1 start(s) of 1 trial(s): " in caplog.text
-    assert "The end of the experiment waited 2." in caplog.text  # the storage has the last tenth
+    assert re.search(r"The end of the experiment waited \d\.\d s", caplog.text)  # not a minute, as without the option
     assert len(list(tmp_path.glob("*/*/media/train/rollout/*.mp4"))) == 8
     said = "".join(record.getMessage() for record in caplog.records if record.name == "tune_media")
     pickled = b"".join(path.read_bytes() for path in tmp_path.glob("*/*.pkl"))
