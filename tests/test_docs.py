@@ -124,6 +124,12 @@ def test_the_table_of_arguments_has_those_of_the_signatures():
         assert told[name] == known
 
 
+def test_each_public_name_is_in_the_reference():
+    reference = "".join(page.read_text() for page in (ROOT / "docs" / "api").glob("*.rst"))
+    named = set(re.findall(r"tune_media\.(\w+)", reference))
+    assert set(tm.__all__) - {"__version__"} <= named
+
+
 def test_the_figures_about_performance_are_those_of_the_tables():
     assert report.page(report.sections_of(report.TABLES.read_text())) == report.PAGE.read_text()
 

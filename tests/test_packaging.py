@@ -13,6 +13,8 @@ from pathlib import Path
 
 import pytest
 
+import tune_media as tm
+
 ROOT = Path(__file__).parents[1]
 IMPORTED_AS = {
     "axe-playwright-python": "axe_playwright_python",
@@ -98,6 +100,7 @@ def test_each_extra_holds_what_it_is_for():
     in_all = set(re.findall(r"%\((\w+)\)s", extras.get("all", raw=True)))
     others = {"rsl-rl", "trackio", "tune"}  # 300 MB of other libraries; an older Pillow; in most extras
     assert in_all == set(own) - others
+    assert {extra for _, extra in tm._NAMES.values() if extra} <= OF_EXTRAS["ray"]
 
 
 def test_the_extra_for_rllib_leaves_the_release_of_gymnasium_to_ray():

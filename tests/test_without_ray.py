@@ -11,6 +11,8 @@ from pathlib import Path
 
 import pytest
 
+import tune_media as tm
+from tune_media.cli.delivery import _TRACKERS
 from tune_media.values.installing import pip_install
 
 ROOT = Path(__file__).parents[1]
@@ -210,16 +212,12 @@ def test_policies_of_other_libraries_are_evaluated_compared_and_followed(run):
 
 PLAYS, RLLIB, TENSORBOARD = "Playing RLlib's checkpoints", pip_install("rllib"), pip_install("tensorboard")
 TASKS = "--policy tests.support.aim:load_policy --env tests.support.aim:make_env --workers 2"
-TRACKERS = {name: pip_install(name.lower()) for name in ("MLflow", "Trackio", "Wandb")}
-CALLBACKS = {name: f"tune_media.{name}MediaLoggerCallback" for name in TRACKERS}
+CALLBACKS = {name: (f"tune_media.{name}", pip_install(extra)) for name, (_, extra) in tm._NAMES.items() if extra}
 NEEDS = {
     "tm.evaluate('sweep')": (PLAYS, RLLIB),
     "tm.fork('sweep:best', 'sweep', at=1)": (PLAYS, RLLIB),
     "tm.gate('sweep', 'sweep')": (PLAYS, RLLIB),
-    "tm.MediaLoggerCallback": "tune_media.MediaLoggerCallback",
-    "tm.JsonMediaLoggerCallback": "tune_media.JsonMediaLoggerCallback",
-    "tm.TBXMediaLoggerCallback": ("tune_media.TBXMediaLoggerCallback", TENSORBOARD),
-    **{f"tm.{name}MediaLoggerCallback": (CALLBACKS[name], install) for name, install in TRACKERS.items()},
+    **{f"tm.{name}": needs for name, needs in CALLBACKS.items()},
     "tm.rllib": ("tune_media.rllib", RLLIB),
     "tm.export.to_tensorboard('sweep', 'logs')": ("to_tensorboard", TENSORBOARD),
     "tm.export.to_tracker('sweep', None)": "to_tracker",
@@ -228,7 +226,7 @@ NEEDS = {
     f"gate sweep sweep {TASKS}": "Playing in tasks (--workers)",
     "evaluate sweep --workers 2": (PLAYS, RLLIB),
     "gate sweep sweep": (PLAYS, RLLIB),
-    **{f"export sweep --to {name.lower()}": (CALLBACKS[name], install) for name, install in TRACKERS.items()},
+    **{f"export sweep --to {name}": CALLBACKS[of.callback] for name, of in _TRACKERS.items() if of.callback},
     "export sweep --to tensorboard -o logs": ("to_tensorboard", TENSORBOARD),
 }
 

@@ -5,7 +5,9 @@ import importlib.util
 import json
 import runpy
 import tempfile
+from collections.abc import Callable
 from pathlib import Path
+from typing import Any, NamedTuple
 
 import numpy as np
 import pytest
@@ -20,24 +22,40 @@ from tune_media.encoding.decode import probe_video
 from tune_media.values.episodes import EpisodeBatch, EpisodeData, Series
 from tune_media.values.tiled import ClipTile, TiledClips
 
-KINDS = ("json", "tensorboard", "wandb", "mlflow", "own")
+
+class Kind(NamedTuple):
+    make: Callable[[Path, tm.MediaOptions], tm.MediaLoggerCallback]  # of a test's folder
+    read: Callable[[Path, Path, str], Held]  # a trial, of the test's folder, its own folder, and its name
+
+
+KINDS = {
+    "json": Kind(lambda _, media: tm.JsonMediaLoggerCallback(media), lambda _, trial, name: read_files(trial)),
+    "tensorboard": Kind(lambda _, media: tm.TBXMediaLoggerCallback(media), lambda _, trial, name: read_events(trial)),
+    "wandb": Kind(
+        lambda _, media: tm.WandbMediaLoggerCallback(project="contract", mode="offline", media=media),
+        lambda _, trial, name: read_wandb(trial),
+    ),
+    "mlflow": Kind(
+        lambda folder, media: tm.MLflowMediaLoggerCallback(
+            tracking_uri=mlflow_store(folder), artifact_location=f"file://{folder}/mlruns", media=media
+        ),
+        lambda folder, trial, name: read_mlflow(mlflow_store(folder), name),
+    ),
+    "own": Kind(
+        lambda folder, media: tm.MediaLoggerCallback(own_backend(folder / "own"), media=media),
+        lambda folder, trial, name: read_folder(folder / "own" / name),
+    ),
+}
 if importlib.util.find_spec("trackio"):  # .ci/beside trackio has it: it needs an older Pillow than constraints.txt has
-    KINDS += ("trackio",)
+    KINDS["trackio"] = Kind(
+        lambda folder, media: tm.TrackioMediaLoggerCallback(trackio_project(folder), media=media),
+        lambda folder, trial, name: read_trackio(trackio_project(folder), name),
+    )
 STEPS = 4
 
 
 def make(kind, folder):
-    strict = tm.MediaOptions(strict=True)
-    return {
-        "json": lambda: tm.JsonMediaLoggerCallback(media=strict),
-        "tensorboard": lambda: tm.TBXMediaLoggerCallback(media=strict),
-        "wandb": lambda: tm.WandbMediaLoggerCallback(project="contract", mode="offline", media=strict),
-        "mlflow": lambda: tm.MLflowMediaLoggerCallback(
-            tracking_uri=mlflow_store(folder), artifact_location=f"file://{folder}/mlruns", media=strict
-        ),
-        "trackio": lambda: tm.TrackioMediaLoggerCallback(trackio_project(folder), media=strict),
-        "own": lambda: tm.MediaLoggerCallback(own_backend(folder / "own"), media=strict),
-    }[kind]()
+    return KINDS[kind].make(folder, tm.MediaOptions(strict=True))
 
 
 def own_backend(folder):
@@ -119,7 +137,7 @@ def read_files(trial):
     return held
 
 
-def read_tensorboard(trial):
+def read_events(trial):
     held, events = Held(), tensorboard_events(trial)
     for key, steps in image_steps(trial).items():
         if key == "train/heat":
@@ -152,17 +170,7 @@ def read_folder(folder):
 
 def read(kind, folder, trial):
     trial = Path(trial)
-    if kind == "json":
-        return read_files(trial)
-    if kind == "tensorboard":
-        return read_tensorboard(trial)
-    if kind == "wandb":
-        return read_wandb(trial)
-    if kind == "own":
-        return read_folder(folder / "own" / "_".join(trial.name.split("_")[:3]))
-    if kind == "trackio":
-        return read_trackio(trackio_project(folder), "_".join(trial.name.split("_")[:3]))
-    return read_mlflow(mlflow_store(folder), "_".join(trial.name.split("_")[:3]))
+    return KINDS[kind].read(folder, trial, "_".join(trial.name.split("_")[:3]))
 
 
 def assert_kept(held, lr):
@@ -217,7 +225,7 @@ def test_two_experiments_in_one_process_with_the_same_callbacks(together):
 
 
 def test_a_restored_subset_in_another_order_with_rays_own_beside_it_goes_on_where_it_was(ray_session, tmp_path):
-    kinds, others = KINDS[:0:-1], [CSVLoggerCallback(), JsonLoggerCallback()]
+    kinds, others = [*KINDS][:0:-1], [CSVLoggerCallback(), JsonLoggerCallback()]
     others.append(MLflowLoggerCallback(mlflow_store(tmp_path, "rays.db"), experiment_name="rays"))
     callbacks = [*(make(kind, tmp_path) for kind in kinds), *others]
     results = run(tmp_path, callbacks, fail_once=str(tmp_path / "failed"))
@@ -229,5 +237,5 @@ def test_a_restored_subset_in_another_order_with_rays_own_beside_it_goes_on_wher
         for kind in (*kinds, "json"):  # the files are there whoever logs
             held = read(kind, tmp_path, trial)
             assert_kept(held, lr_of(trial))
-            if kind in ("mlflow", "own"):
+            if isinstance(held.status, str):  # in words
                 assert held.status.lower() == "finished"

@@ -4,4 +4,4 @@ In come results of trials, in Tune's loop. Out go files on the storage, and call
 to ``replay`` and ``experiment``; each tracker is imported only in the folder of its name.
 """
 
-__all__ = ["backend", "callback", "deliver", "finished_trial", "json", "mlflow", "tensorboard", "trackio", "wandb"]
+__all__ = ["backend", "callback", "deliver", "finished_trial", "json", "tensorboard"]

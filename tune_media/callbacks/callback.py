@@ -53,7 +53,7 @@ def _keeps_arguments(init: _Init) -> _Init:
 class MediaLoggerCallback(LoggerCallback):
     """Logs the metrics and media of a sweep with a backend of your own.
 
-    It does what the four callbacks of this package do: the media of a result are stored once, next to the trial's
+    It does what the other callbacks of this package do: the media of a result are stored once, next to the trial's
     results, and listed in ``<trial>/media/index.jsonl``; the result keeps their paths; the backend gets both. Tune's
     loop calls all methods of this class.
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import click
 
@@ -16,12 +16,19 @@ if TYPE_CHECKING:
     from tune_media.callbacks.finished_trial import ExportSummary
 
 _MAX_SHOWN = 20  # problems
-_OPTIONS: dict[str | None, tuple[str, ...]] = {  # by tracker; None: a file
-    None: ("width", "fps"),
-    "wandb": ("project", "group", "offline"),
-    "mlflow": ("tracking_uri", "experiment_name", "artifact_location", "nested"),
-    "trackio": ("project",),
-    "tensorboard": (),
+_OF_A_FILE = ("width", "fps")  # the options of a clip that is saved
+
+
+class _Tracker(NamedTuple):
+    callback: str  # its name in ``tune_media``; empty if it writes a folder, ``-o``
+    options: tuple[str, ...]  # of the command; the callback has arguments of these names
+
+
+_TRACKERS = {
+    "wandb": _Tracker("WandbMediaLoggerCallback", ("project", "group", "offline")),
+    "mlflow": _Tracker("MLflowMediaLoggerCallback", ("tracking_uri", "experiment_name", "artifact_location", "nested")),
+    "trackio": _Tracker("TrackioMediaLoggerCallback", ("project",)),
+    "tensorboard": _Tracker("", ()),
 }
 
 
@@ -30,7 +37,7 @@ _OPTIONS: dict[str | None, tuple[str, ...]] = {  # by tracker; None: a file
 @click.option(
     "--to",
     "tracker",
-    type=click.Choice(["wandb", "mlflow", "trackio", "tensorboard"]),
+    type=click.Choice([*_TRACKERS]),
     help="Where to log the experiment. Without it, one clip is saved.",
 )
 @click.option("--width", type=click.IntRange(16), help="GIF: the largest width, pixels. Default: that of the clip.")
@@ -71,8 +78,9 @@ def export(experiment: str, tracker: str | None, output: str | None, **options: 
 
 def _check_options(tracker: str | None, output: str | None, settings: dict[str, Any]) -> None:
     """Raise UsageError if there are options of another tracker, or if ``-o`` is missing or too much."""
-    foreign = [f"--{name.replace('_', '-')}" for name in settings if name not in _OPTIONS[tracker]]
-    writes = tracker in (None, "tensorboard")
+    taken = _TRACKERS[tracker].options if tracker else _OF_A_FILE
+    foreign = [f"--{name.replace('_', '-')}" for name in settings if name not in taken]
+    writes = tracker is None or not _TRACKERS[tracker].callback
     if foreign or (output is None) == writes:
         wrong = " and ".join(foreign) or "-o"
         needs = "needs -o" if writes and not foreign else f"does not take {wrong}"
@@ -109,13 +117,11 @@ def _export_to(tracker: str, experiment: str, output: str | None, settings: dict
     import tune_media as tm
     from tune_media.export import to_tensorboard, to_tracker
 
-    if tracker == "tensorboard":
+    if not (callback := _TRACKERS[tracker].callback):
         return to_tensorboard(experiment, str(output), progress=click.echo)
     if settings.pop("offline", False):
         settings["mode"] = "offline"
-    names = {"wandb": "WandbMediaLoggerCallback", "mlflow": "MLflowMediaLoggerCallback"}
-    callback = getattr(tm, names.get(tracker, "TrackioMediaLoggerCallback"))
-    return to_tracker(experiment, callback(**settings), progress=click.echo)
+    return to_tracker(experiment, getattr(tm, callback)(**settings), progress=click.echo)
 
 
 @click.command(cls=Command, short_help="Store what a driver left on this machine.")
