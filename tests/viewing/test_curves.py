@@ -18,7 +18,7 @@ from tune_media.values.installing import pip_install
 from tune_media.values.rates import wilson
 from tune_media.viewing.curves import Curves
 from tune_media.viewing.figure import write_figure
-from tune_media.viewing.statistics import interquartile
+from tune_media.viewing.statistics import bootstrapped, interquartile_mean
 
 RETURN = "evaluation/env_runners/episode_return_mean"
 RATE = "evaluation/env_runners/custom_metrics/success_rate"
@@ -85,7 +85,7 @@ def test_the_interquartile_mean_is_that_of_scipy(sweep):
         frame = by_pandas(sweep, one.configuration.params["lr"])
         expected = stats.trim_mean(frame.to_numpy(), 0.25, axis=1)
         assert [mean.value for mean in one.mean] == pytest.approx(expected.tolist())
-        assert one.mean[-1] == interquartile(frame.iloc[-1].to_numpy())
+        assert one.mean[-1] == bootstrapped(frame.iloc[-1].to_numpy(), interquartile_mean)
 
 
 def test_runs_that_all_succeed_leave_room_for_chance(sweep):

@@ -11,6 +11,7 @@ import tune_media as tm
 from tests.support.commands import command
 from tests.support.recorded import make_trial
 from tests.support.viewing import write_trial
+from tune_media.viewing.statistics import STATISTICS
 
 RATE = "custom_metrics/success_rate"
 
@@ -47,7 +48,7 @@ def test_trials_as_csv_have_all_digits(sweep):
 def test_configurations_equal_compare(sweep):
     truth = tm.load(sweep).compare()
     table = pd.read_csv(io.StringIO(listed(sweep, "--csv", "--rows", "configurations")))
-    for name in ("mean", "low", "high", "iqm", "behind"):
+    for name in ("mean", "low", "high", *STATISTICS, "behind"):
         pd.testing.assert_series_equal(table[name], truth[name])
     assert table["trials"].tolist() == [";".join(names) for names in truth["trials"]]
     rows = [json.loads(line) for line in listed(sweep, "--json", "--rows", "configurations").splitlines()]

@@ -34,15 +34,16 @@ from tune_media.viewing.data_frames import data_frame
 from tune_media.viewing.importance import FEWEST, Importance, importances, scored_configurations
 from tune_media.viewing.inference import NOT_COMPARABLE, UNEQUAL_TRAINING, Estimate, Lead, not_judged
 from tune_media.viewing.score_tables import run_scores
-from tune_media.viewing.statistics import interquartile
+from tune_media.viewing.statistics import STATISTICS, bootstrapped
 from tune_media.viewing.verdict import Verdict, verdict
 
 if TYPE_CHECKING:
     import pandas as pd
 
 Curve = tuple[list[float], list[float]]
-_COLUMNS = ["rank", "n", "mean", "low", "high", "iqm", "iqm_low", "iqm_high", "behind", "behind_low", "behind_high"]
-_COLUMNS += ["not_clearly_worse", "why", "failed_ahead", "trials", "left_out"]
+_COLUMNS = ["rank", "n", "mean", "low", "high"]
+_COLUMNS += [f"{name}{end}" for name in STATISTICS for end in ("", "_low", "_high")]
+_COLUMNS += ["behind", "behind_low", "behind_high", "not_clearly_worse", "why", "failed_ahead", "trials", "left_out"]
 
 
 def scores_by(trials: Sequence[TrialFiles], metric: str) -> list[float | None]:
@@ -370,8 +371,9 @@ def _row(place: int, entry: Judged, trials: Sequence[TrialFiles]) -> dict[str, A
     row: dict[str, Any] = {f"config/{name}": own[name] for name in own if not isinstance(own[name], Absent)}
     row |= {"name": entry.configuration.called, "rank": place if entry.n else None, "n": entry.n}
     row |= {"mean": entry.mean.value, "low": entry.mean.low, "high": entry.mean.high}
-    iqm = interquartile(entry.scores) if entry.n else Estimate(math.nan)
-    row |= {"iqm": iqm.value, "iqm_low": iqm.low, "iqm_high": iqm.high}
+    for name, statistic in STATISTICS.items():
+        found = bootstrapped(entry.scores, statistic) if entry.n else Estimate(math.nan)
+        row |= {name: found.value, f"{name}_low": found.low, f"{name}_high": found.high}
     if entry.ahead:
         low, high = (end if math.isfinite(end) else math.nan for end in (entry.ahead.low, entry.ahead.high))
         row |= {"behind": entry.ahead.value, "behind_low": low, "behind_high": high, "why": entry.ahead.why}

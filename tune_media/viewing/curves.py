@@ -17,7 +17,7 @@ from tune_media.values import rates
 from tune_media.viewing.comparison import Curve, curve_of, last_scores, ranked_runs, returns_from
 from tune_media.viewing.configurations import Configuration, told_of
 from tune_media.viewing.inference import Estimate, Scores, estimate, estimates
-from tune_media.viewing.statistics import interquartile
+from tune_media.viewing.statistics import bootstrapped, interquartile_mean
 
 _MAX_POINTS = 200_000  # of all trials together
 _FEWEST = 50  # points of a trial that are kept in any case
@@ -182,7 +182,8 @@ def _mean_curve(
         totals = [max(1, min(rates.total_of(*ends) for ends in table)) for table in tables.T.tolist()]
         means = [estimate(row, (0.0, 1.0), total) for row, total in zip(tables[0].T, totals, strict=True)]
     else:
-        means = [interquartile(scores) for scores in tables[0].T] if iqm else estimates(tables[0].T)
+        scores = tables[0].T
+        means = [bootstrapped(own, interquartile_mean) for own in scores] if iqm else estimates(scores)
     return MeanCurve(configuration, runs, steps.tolist(), means, max(own[-1] for own, _ in columns[0]))
 
 

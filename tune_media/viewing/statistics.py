@@ -1,9 +1,11 @@
-"""The interquartile mean over runs, with the bootstrap of Agarwal et al., and ranks.
+"""The statistics of a configuration's runs beside their mean, with the bootstrap of Agarwal et al., and ranks.
 
 The interquartile mean is that of "Deep Reinforcement Learning at the Edge of the Statistical Precipice".
 """
 
 from __future__ import annotations
+
+from collections.abc import Callable, Mapping
 
 import numpy as np
 
@@ -27,18 +29,25 @@ def interquartile_mean(scores: Scores) -> Scores:
     return np.asarray(np.mean(np.sort(scores, axis=-1)[..., cut : count - cut], axis=-1))
 
 
-def interquartile(scores: Scores) -> Estimate:
-    """Return the interquartile mean of the scores of some runs, with a percentile bootstrap interval over the runs.
+Statistic = Callable[[Scores], Scores]
+"""A function of scores that works over their last axis."""
+
+STATISTICS: Mapping[str, Statistic] = {"iqm": interquartile_mean}
+"""By the name of its column: ``Catalog.compare``, ``list`` and its JSON have each, with the ends of its interval."""
+
+
+def bootstrapped(scores: Scores, statistic: Statistic) -> Estimate:
+    """Return a statistic of the scores of some runs, with a percentile bootstrap interval over the runs.
 
     Args:
         scores: The scores, of shape (runs,) or (runs, tasks). The bootstrap is stratified: it draws runs for each task.
             There are 5,000 samples, and fewer of more than 4,000 scores.
 
-    >>> interquartile(np.array([1.0, 2.0, 4.0, 100.0])).value
+    >>> bootstrapped(np.array([1.0, 2.0, 4.0, 100.0]), interquartile_mean).value
     3.0
     """
     table = scores[:, None] if scores.ndim == 1 else scores
-    value = float(interquartile_mean(table.reshape(-1)))
+    value = float(statistic(table.reshape(-1)))
     runs, tasks = table.shape
     if runs < 2:
         return Estimate(value)
@@ -48,7 +57,7 @@ def interquartile(scores: Scores) -> Estimate:
     while left:
         count = min(left, max(1, _AT_ONCE // size))
         draws = random.integers(0, runs, (count, runs, tasks))
-        parts.append(interquartile_mean(table[draws, np.arange(tasks)].reshape(count, size)))
+        parts.append(statistic(table[draws, np.arange(tasks)].reshape(count, size)))
         left -= count
     low, high = np.quantile(np.concatenate(parts), [round((1 - LEVEL) / 2, 6), round((1 + LEVEL) / 2, 6)])
     return Estimate(value, float(low), float(high))

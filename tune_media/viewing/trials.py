@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import posixpath
 from collections import Counter
+from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any
 
 from tune_media.experiment.params import setting_of
@@ -18,6 +19,7 @@ from tune_media.values.secrets import without_secret
 from tune_media.viewing.catalog import Catalog
 from tune_media.viewing.comparison import importances_of, reported, success_of, success_rates
 from tune_media.viewing.configurations import NOT_FINITE, short
+from tune_media.viewing.statistics import STATISTICS
 from tune_media.viewing.table import laid_out, printable
 from tune_media.viewing.verdict_picture import Row, rows
 from tune_media.viewing.wording import CLEARLY, standing, with_interval
@@ -27,6 +29,12 @@ if TYPE_CHECKING:
 
 _MOST_METRICS = 4  # of a trial without clips
 _MOST_LOST = 3  # lost media that are named
+
+Cell = Callable[[TrialFiles], str]
+"""A function that returns the cell of a trial; empty text if it has none."""
+
+_IF_KNOWN: Mapping[str, Cell] = {"success": lambda trial: with_interval(*success_of(trial), digits=3)}
+"""Columns that a table of trials has if any trial has a cell, by their heads."""
 
 
 def trial_table(catalog: Catalog, width: float | None = None) -> str:
@@ -47,9 +55,9 @@ def trial_table(catalog: Catalog, width: float | None = None) -> str:
 
 def lines_of_trials(catalog: Catalog) -> list[list[str]]:
     """Return the cells of ``trial_table``, the header first."""
-    tells = any(not math.isnan(success_of(trial)[0]) for trial in catalog.trials)
+    known = {head: cell for head, cell in _IF_KNOWN.items() if any(map(cell, catalog.trials))}
     if not len(catalog):
-        return _lines_of_results(catalog, tells=tells)
+        return _lines_of_results(catalog, known)
     params = catalog.differing_params
     videos = catalog.clips
     counts = videos.counts
@@ -60,7 +68,7 @@ def lines_of_trials(catalog: Catalog) -> list[list[str]]:
         cells = [setting_text(trial, name) for name in params]
         told = reported(trial, value, videos.scores.metric)
         cells += [] if ranks_by_clip else ["" if told is None else short(told)]
-        cells += [_rate(trial)] if tells else []
+        cells += [cell(trial) for cell in known.values()]
         clips = str(counts[trial.name])
         name = f"{trial.name} (abandoned)" if trial.is_abandoned else trial.name
         name += " (failed)" if trial.status.word == TRIAL_FAILED else ""
@@ -70,22 +78,21 @@ def lines_of_trials(catalog: Catalog) -> list[list[str]]:
         shown = [short(best.get(field, "")) for field in ("episode_return", "episode_length", "step")]
         newest = "" if "episode_return" in best else " (the newest)"
         rows.append([name, *cells, *shown, clips, f"{_relative(best, catalog)}{newest}"])
-    header = ["trial", *params, *([] if ranks_by_clip else [label]), *(["success"] if tells else [])]
+    header = ["trial", *params, *([] if ranks_by_clip else [label]), *known]
     return [[*header, "best return", "length", "step", "clips", "best clip"], *rows]
 
 
-def _lines_of_results(catalog: Catalog, *, tells: bool) -> list[list[str]]:
+def _lines_of_results(catalog: Catalog, known: Mapping[str, Cell]) -> list[list[str]]:
     """Return one line a trial if nothing was recorded, the highest score first."""
     params, scores = catalog.differing_params, catalog.scores
     metrics = main_metrics(name for trial in catalog.trials for name in trial.last_metrics)
     labels = {name: scores.label for name, label in score.RETURNS.items() if label == scores.label}
     names = sorted(metrics, key=lambda name: name not in labels)[:_MOST_METRICS]
-    lines = [["trial", "status", *params, "iteration", *(labels.get(name, name) for name in names)]]
-    lines[0] += ["success"] if tells else []
+    lines = [["trial", "status", *params, "iteration", *(labels.get(name, name) for name in names), *known]]
     for trial, *_ in catalog.best_first():
         values = [setting_text(trial, name) for name in params]
         values += [short(trial.last_metrics.get(name, "")) for name in ("training_iteration", *names)]
-        lines.append([trial.name, state_of(trial), *values, *([_rate(trial)] if tells else [])])
+        lines.append([trial.name, state_of(trial), *values, *(cell(trial) for cell in known.values())])
     return lines
 
 
@@ -99,17 +106,14 @@ def state_of(trial: TrialFiles) -> str:
     return "abandoned" if trial.is_abandoned else trial.status.word
 
 
-def _rate(trial: TrialFiles) -> str:
-    return with_interval(*success_of(trial), digits=3)
-
-
 def configuration_table(catalog: Catalog, width: float | None = None, *, always: bool = False) -> str:
     """Lay out one line a configuration, the best mean first, if any has several trials; otherwise nothing."""
     table = catalog.compare()
     if not always and (len(table) < 2 or table["n"].max() < 2):
         return ""
     params = [name.removeprefix("config/") for name in table.columns if name.startswith("config/")]
-    return laid_out(lines_of_configurations(catalog), width, uncut="iqm", optional=[*reversed(params)])
+    first, *others = STATISTICS
+    return laid_out(lines_of_configurations(catalog), width, uncut=first, optional=[*others, *reversed(params)])
 
 
 def lines_of_configurations(catalog: Catalog) -> list[list[str]]:
@@ -121,7 +125,7 @@ def lines_of_configurations(catalog: Catalog) -> list[list[str]]:
     rates = success_rates(catalog.trials, catalog.judged)
     tells = any(rates)
     called = ["configuration"] if "name" in table else []
-    head = [*called, *names, "runs", f"mean of {catalog.scores.label}", "95 % interval", "iqm"]
+    head = [*called, *names, "runs", f"mean of {catalog.scores.label}", "95 % interval", *STATISTICS]
     lines = [[*head, *(["success"] if tells else []), ""]]
     drawn = rows(catalog.judged, catalog.statuses)
     for (_, row), rate, beside in zip(table.iterrows(), rates, drawn, strict=True):
@@ -133,11 +137,11 @@ def lines_of_configurations(catalog: Catalog) -> list[list[str]]:
 
 
 def _numbers(row: pd.Series[Any]) -> list[str]:
-    """Return how many runs of a configuration count, and their mean, interval and IQM."""
+    """Return how many runs of a configuration count, their mean and its interval, and their other statistics."""
     if not row["n"]:
-        return ["0", "", "", ""]
+        return ["0", "", "", *("" for _ in STATISTICS)]
     interval = "" if math.isnan(row["low"]) else f"{row['low']:.4g} .. {row['high']:.4g}"
-    return [str(row["n"]), short(row["mean"]), interval, short(row["iqm"])]
+    return [str(row["n"]), short(row["mean"]), interval, *(short(row[name]) for name in STATISTICS)]
 
 
 def _remark(row: pd.Series[Any], beside: Row) -> str:

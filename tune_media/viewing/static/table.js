@@ -6,10 +6,9 @@
   const model = tm.model;
   const [FEWEST_ROWS, MOST_ROWS, CELLS] = [50, 200, 6000]; // that are drawn at once; a click shows more
   const [STATUS, SCORE] = ["status", "score"];
-  const TIMES = ["training_iteration", "time_total_s"];
+  const TIMES = { training_iteration: "iteration", time_total_s: "time (s)" }; // metrics after the score: their labels
   const CLIP_FACTS = [["clip:return", "return of the clip"], ["clip:length", "length of the clip"],
     ["clip:step", "step of the clip"]];
-  const SHORT = { training_iteration: "iteration", time_total_s: "time (s)" };
 
   /** Return all columns after the trial's: {key to sort rows by, name in a CSV, label, isShown by default}. */
   function columnsOf({ data, state, hasClips }) {
@@ -17,7 +16,7 @@
     const { metricNames, params, main, rates: [rate] = [] } = data;
     const isMetric = metricNames.includes(state.score);
     const others = metricNames.filter((name) => name !== state.score);
-    const first = [...new Set([...main, rate, ...TIMES])].filter((name) => others.includes(name));
+    const first = [...new Set([...main, rate, ...Object.keys(TIMES)])].filter((name) => others.includes(name));
     const metrics = [...first, ...others.filter((name) => !first.includes(name))];
     const labels = labelsOf([...params, ...metrics]);
     return [
@@ -29,7 +28,7 @@
         isShown: true })),
       ...metrics.map((metric, at) => ({ key: `metric:${metric}`, name: `last/${metric}`,
         label: model.knownScores().includes(metric) ? model.scoreLabel(metric)
-          : metric === rate ? "success" : SHORT[metric] || labels[params.length + at], isNumber: true,
+          : metric === rate ? "success" : TIMES[metric] || labels[params.length + at], isNumber: true,
         isShown: at < first.length })),
       ...(hasClips ? CLIP_FACTS.map(([key, label]) => ({ key, name: label, label, isNumber: true })) : []),
       { key: "error", name: "error", label: "error" },
