@@ -46,7 +46,7 @@ def test_each_selector_chooses_the_episodes_that_it_is_for(keep, expected):
     assert ids(winners(EPISODES, [selector])[selector.name]) == expected
 
 
-@pytest.mark.parametrize("keep", ["best", "worst", "median", "first", "last", "all", selection.best(3)])
+@pytest.mark.parametrize("keep", [*selection._NAMED, selection.best(3)])
 @pytest.mark.parametrize("runners", [1, 2, 3, 8])
 def test_the_choice_over_all_env_runners_needs_only_the_survivors_of_each(keep, runners):
     selectors = as_selectors(keep)
@@ -82,7 +82,7 @@ def test_a_number_that_no_episode_has_is_told_with_what_was_meant():
 
 
 def test_selectors_and_triggers_can_be_pickled():
-    for selector in as_selectors(("best", "worst", "median", "first", "last", "all", selection.failures(below=1))):
+    for selector in as_selectors((*selection._NAMED, selection.failures(below=1))):
         copy = pickle.loads(pickle.dumps(selector))
         assert copy.choose(EPISODES) == selector.choose(EPISODES)
 

@@ -220,8 +220,7 @@ def as_selectors(keep: str | Selector | Iterable[str | Selector]) -> tuple[Selec
     """Turn the argument ``keep`` into selectors.
 
     Args:
-        keep: A name (``"best"``, ``"worst"``, ``"median"``, ``"first"``, ``"last"``, ``"all"``), a selector, or
-            several of these.
+        keep: A name, as for ``record_episodes(keep=...)``, a selector, or several of these.
 
     Raises:
         ValueError: The name is unknown, ``keep`` is empty, or two selectors have the same name.
@@ -296,7 +295,7 @@ def as_result(
 
 def _remedy(item: Any) -> str:
     """Return the ``keep`` to pass instead of a function, as the end of a message; empty for other values."""
-    if any(item is maker for maker in (best, worst, median, first, last, where, failures)):
+    if any(item is maker for maker in (*_NAMED.values(), where, failures)):
         return f"; call it: tune_media.selection.{item.__name__}(...)"
     return "; a predicate needs tune_media.selection.where(predicate, name='chosen')" if callable(item) else ""
 
