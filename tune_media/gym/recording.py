@@ -247,7 +247,7 @@ class Recording:
         taken, note = self._replays.taken(winners, episodes), self._note_dropped()
         for id, winner in winners.items():
             if winner.no_clip is not None:
-                taken.lost[id] = f"no clip: {winner.no_clip}"
+                taken.lose(id, winner.no_clip)
                 self.recorder.problems.report(winner.no_clip, lost=1)
         if not episodes:
             return self.recorder.news()

@@ -134,7 +134,7 @@ class WrapperTaping(Taping):
                 if self.plan.strict:
                     raise RenderError(reason) from error
                 if isinstance(error, RenderError) and not error.is_of_env:
-                    result.lost[id] = f"no clip: {reason}"
+                    result.lose(id, reason)
                     self._recorder.problems.report(reason, "no clip", kind="one tape", lost=1)
                     continue
                 why = reason
@@ -143,7 +143,7 @@ class WrapperTaping(Taping):
         for id in winners if why else ():
             if id not in result.lost and (self._refused or not result.kept[id].clips):
                 result.kept[id] = replace(result.kept[id], clips={})
-                result.lost[id] = f"no clip: {why}"
+                result.lose(id, why)
                 self.give_up(why, lost=1)
         for id in winners:
             self._recorder.stills.look(result.kept[id].clips.values())

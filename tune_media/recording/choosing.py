@@ -123,6 +123,10 @@ class Winners:
     lost: dict[str, str] = field(default_factory=dict)  # why a winner has no clip, by the id of its record
     problems: list[Problem] = field(default_factory=list)
 
+    def lose(self, id: str, reason: str) -> None:
+        """Note why a winner has no clip, for its episode's record and the picture of all clips."""
+        self.lost[id] = f"no clip: {reason}"
+
     def add(self, other: Winners) -> None:
         """Add the winners of another env runner."""
         self.kept.update(other.kept)

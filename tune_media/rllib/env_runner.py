@@ -312,8 +312,11 @@ class EnvRunnerRecording:
             self._fetched.forget(id)
             self.replays.forget(id)
         kept = self.recorder.candidates.take(winners, seen)
-        lost = {id: f"no clip: {winner.no_clip}" for id, winner in kept.items() if winner.no_clip is not None}
-        return Winners({id: dataclasses.replace(winner, tape=None) for id, winner in kept.items()}, lost)
+        taken = Winners({id: dataclasses.replace(winner, tape=None) for id, winner in kept.items()})
+        for id, winner in kept.items():
+            if winner.no_clip is not None:
+                taken.lose(id, winner.no_clip)
+        return taken
 
     def go_on_from(self, starts: Mapping[str, Mapping[str, int]]) -> None:
         """Continue to count episodes from a checkpoint; see ``env_runner_requests.go_on_from``."""

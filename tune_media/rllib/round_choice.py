@@ -7,7 +7,6 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from tune_media.recording.choosing import CHOOSES_NOTHING, DATA, NUM_ABANDONED, NUM_LOST, Winners, chosen_by, result_of
-from tune_media.recording.episode import Candidate
 from tune_media.recording.plan import Plan
 from tune_media.recording.recorder import NOT_RECORDED
 from tune_media.replay.recipe import Recipe
@@ -77,20 +76,21 @@ class RoundChoice:
         unfinished = [answer.unfinished for answer in self._answers]
         if not self._episodes:
             return RoundResult(self._numbers, {}, self._problems, unfinished)
-        lost, kept = dict(taken.lost), dict[str, Candidate]()
+        winners = Winners(lost=dict(taken.lost))
         for id in filter(self.wanted.__contains__, taken.kept):
-            winner = kept[id] = taken.kept[id].of_record(self._episodes[id].record)
+            winner = winners.kept[id] = taken.kept[id].of_record(self._episodes[id].record)
             if not winner.clips and winner.record.rendered == REPLAY:
                 clip = self._taped_clip(id)
                 if clip is None:
-                    lost[id] = "no clip: its tape cannot be stored"
+                    winners.lose(id, "its tape cannot be stored")
                 else:
-                    kept[id] = replace(winner, unrendered=dict.fromkeys(self._plan.views, clip))
-        problems = [*self._problems, *taken.problems, *(Problem(why, 1) for id, why in lost.items() if id in kept)]
+                    winners.kept[id] = replace(winner, unrendered=dict.fromkeys(self._plan.views, clip))
+        problems = [*self._problems, *taken.problems]
+        problems += [Problem(why, 1) for id, why in winners.lost.items() if id in winners.kept]
         if missing := len(self.wanted - taken.kept.keys()):
             problems.append(Problem(f"no clip: {_did_not_answer('their env runner', self._round.timeout)}", missing))
         holds_legacy = self._plan.sees_all and self._round.on_old_stack
-        episodes, winners = self._episodes.values(), Winners(kept, lost)
+        episodes = self._episodes.values()
         chosen = result_of(
             self._plan.selectors,
             self._chosen,
