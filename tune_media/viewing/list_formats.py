@@ -13,10 +13,10 @@ from tune_media.experiment.trial_files import TrialFiles
 from tune_media.values import strict_json
 from tune_media.values.secrets import without_secret
 from tune_media.viewing.catalog import Catalog
-from tune_media.viewing.comparison import reported, success_of
+from tune_media.viewing.comparison import reported
 from tune_media.viewing.data_frames import data_frame
 from tune_media.viewing.table import is_numeric, printable
-from tune_media.viewing.trials import lines_of_configurations, lines_of_media, lines_of_trials, state_of
+from tune_media.viewing.trials import NUMBERS, lines_of_configurations, lines_of_media, lines_of_trials, state_of
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -127,14 +127,10 @@ def _of_trials(catalog: Catalog, shown: Callable[[Any], Any]) -> pd.DataFrame:
         known: Mapping[str, Any] = {} if best is None else best
         row: dict[str, Any] = {"trial": trial.name, "status": state_of(trial)}
         row |= {f"config/{name}": setting_of(trial.config, name) for name in catalog.differing_params}
-        rate, low, high = success_of(trial)
         told = reported(trial, score, videos.scores.metric)
-        row |= {
-            "score": None if told is None else shown(float(told)),
-            "success_rate": rate,
-            "success_low": low,
-            "success_high": high,
-        }
+        row["score"] = None if told is None else shown(float(told))
+        for column in NUMBERS:
+            row |= zip(column.fields, column.of(trial), strict=True)
         row |= {name: known.get(name) for name in ("episode_return", "episode_length", "step")}
         row |= {"clips": counts[trial.name], "lost": len(trial.lost), "best_clip": known.get("file")}
         row |= {"error": trial.status.error or None}

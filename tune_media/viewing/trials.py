@@ -5,8 +5,8 @@ from __future__ import annotations
 import math
 import posixpath
 from collections import Counter
-from collections.abc import Callable, Mapping
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from tune_media.experiment.params import setting_of
 from tune_media.experiment.status import TRIAL_FAILED
@@ -30,11 +30,24 @@ if TYPE_CHECKING:
 _MOST_METRICS = 4  # of a trial without clips
 _MOST_LOST = 3  # lost media that are named
 
-Cell = Callable[[TrialFiles], str]
-"""A function that returns the cell of a trial; empty text if it has none."""
 
-_IF_KNOWN: Mapping[str, Cell] = {"success": lambda trial: with_interval(*success_of(trial), digits=3)}
-"""Columns that a table of trials has if any trial has a cell, by their heads."""
+class NumberColumn(NamedTuple):
+    """A column of numbers that tables of trials have if any trial has one."""
+
+    head: str
+    fields: tuple[str, ...]  # the names of the numbers in CSV and JSON, which have them in any case
+    of: Callable[[TrialFiles], tuple[float, ...]]  # the number, and the ends of its interval if it has one; or NaN
+    digits: int = 5
+
+    def cell(self, trial: TrialFiles) -> str:
+        """Return the cell of a trial; empty text if its number is unknown."""
+        value, *ends = self.of(trial)
+        low, high = ends or (math.nan, math.nan)
+        return with_interval(value, low, high, self.digits)
+
+
+NUMBERS = (NumberColumn("success", ("success_rate", "success_low", "success_high"), success_of, digits=3),)
+"""The numbers of a trial beside its score and its best clip, in a shell, in CSV and in JSON."""
 
 
 def trial_table(catalog: Catalog, width: float | None = None) -> str:
@@ -55,7 +68,7 @@ def trial_table(catalog: Catalog, width: float | None = None) -> str:
 
 def lines_of_trials(catalog: Catalog) -> list[list[str]]:
     """Return the cells of ``trial_table``, the header first."""
-    known = {head: cell for head, cell in _IF_KNOWN.items() if any(map(cell, catalog.trials))}
+    known = [column for column in NUMBERS if any(map(column.cell, catalog.trials))]
     if not len(catalog):
         return _lines_of_results(catalog, known)
     params = catalog.differing_params
@@ -68,7 +81,7 @@ def lines_of_trials(catalog: Catalog) -> list[list[str]]:
         cells = [setting_text(trial, name) for name in params]
         told = reported(trial, value, videos.scores.metric)
         cells += [] if ranks_by_clip else ["" if told is None else short(told)]
-        cells += [cell(trial) for cell in known.values()]
+        cells += [column.cell(trial) for column in known]
         clips = str(counts[trial.name])
         name = f"{trial.name} (abandoned)" if trial.is_abandoned else trial.name
         name += " (failed)" if trial.status.word == TRIAL_FAILED else ""
@@ -78,21 +91,22 @@ def lines_of_trials(catalog: Catalog) -> list[list[str]]:
         shown = [short(best.get(field, "")) for field in ("episode_return", "episode_length", "step")]
         newest = "" if "episode_return" in best else " (the newest)"
         rows.append([name, *cells, *shown, clips, f"{_relative(best, catalog)}{newest}"])
-    header = ["trial", *params, *([] if ranks_by_clip else [label]), *known]
+    header = ["trial", *params, *([] if ranks_by_clip else [label]), *(column.head for column in known)]
     return [[*header, "best return", "length", "step", "clips", "best clip"], *rows]
 
 
-def _lines_of_results(catalog: Catalog, known: Mapping[str, Cell]) -> list[list[str]]:
+def _lines_of_results(catalog: Catalog, known: Sequence[NumberColumn]) -> list[list[str]]:
     """Return one line a trial if nothing was recorded, the highest score first."""
     params, scores = catalog.differing_params, catalog.scores
     metrics = main_metrics(name for trial in catalog.trials for name in trial.last_metrics)
     labels = {name: scores.label for name, label in score.RETURNS.items() if label == scores.label}
     names = sorted(metrics, key=lambda name: name not in labels)[:_MOST_METRICS]
-    lines = [["trial", "status", *params, "iteration", *(labels.get(name, name) for name in names), *known]]
+    head = ["trial", "status", *params, "iteration", *(labels.get(name, name) for name in names)]
+    lines = [[*head, *(column.head for column in known)]]
     for trial, *_ in catalog.best_first():
         values = [setting_text(trial, name) for name in params]
         values += [short(trial.last_metrics.get(name, "")) for name in ("training_iteration", *names)]
-        lines.append([trial.name, state_of(trial), *values, *(cell(trial) for cell in known.values())])
+        lines.append([trial.name, state_of(trial), *values, *(column.cell(trial) for column in known)])
     return lines
 
 
