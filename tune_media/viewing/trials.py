@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import posixpath
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from tune_media.experiment.params import setting_of
@@ -68,10 +68,9 @@ def trial_table(catalog: Catalog, width: float | None = None) -> str:
 
 def lines_of_trials(catalog: Catalog) -> list[list[str]]:
     """Return the cells of ``trial_table``, the header first."""
-    known = [column for column in NUMBERS if any(map(column.cell, catalog.trials))]
     if not len(catalog):
-        return _lines_of_results(catalog, known)
-    params = catalog.differing_params
+        return _lines_of_results(catalog)
+    params, numbers = catalog.differing_params, _known_numbers(catalog)
     videos = catalog.clips
     counts = videos.counts
     label = videos.scores.label
@@ -81,7 +80,7 @@ def lines_of_trials(catalog: Catalog) -> list[list[str]]:
         cells = [setting_text(trial, name) for name in params]
         told = reported(trial, value, videos.scores.metric)
         cells += [] if ranks_by_clip else ["" if told is None else short(told)]
-        cells += [column.cell(trial) for column in known]
+        cells += [column.cell(trial) for column in numbers]
         clips = str(counts[trial.name])
         name = f"{trial.name} (abandoned)" if trial.is_abandoned else trial.name
         name += " (failed)" if trial.status.word == TRIAL_FAILED else ""
@@ -91,22 +90,26 @@ def lines_of_trials(catalog: Catalog) -> list[list[str]]:
         shown = [short(best.get(field, "")) for field in ("episode_return", "episode_length", "step")]
         newest = "" if "episode_return" in best else " (the newest)"
         rows.append([name, *cells, *shown, clips, f"{_relative(best, catalog)}{newest}"])
-    header = ["trial", *params, *([] if ranks_by_clip else [label]), *(column.head for column in known)]
+    header = ["trial", *params, *([] if ranks_by_clip else [label]), *(column.head for column in numbers)]
     return [[*header, "best return", "length", "step", "clips", "best clip"], *rows]
 
 
-def _lines_of_results(catalog: Catalog, known: Sequence[NumberColumn]) -> list[list[str]]:
+def _known_numbers(catalog: Catalog) -> list[NumberColumn]:
+    return [column for column in NUMBERS if any(map(column.cell, catalog.trials))]
+
+
+def _lines_of_results(catalog: Catalog) -> list[list[str]]:
     """Return one line a trial if nothing was recorded, the highest score first."""
-    params, scores = catalog.differing_params, catalog.scores
+    params, scores, numbers = catalog.differing_params, catalog.scores, _known_numbers(catalog)
     metrics = main_metrics(name for trial in catalog.trials for name in trial.last_metrics)
     labels = {name: scores.label for name, label in score.RETURNS.items() if label == scores.label}
     names = sorted(metrics, key=lambda name: name not in labels)[:_MOST_METRICS]
     head = ["trial", "status", *params, "iteration", *(labels.get(name, name) for name in names)]
-    lines = [[*head, *(column.head for column in known)]]
+    lines = [[*head, *(column.head for column in numbers)]]
     for trial, *_ in catalog.best_first():
         values = [setting_text(trial, name) for name in params]
         values += [short(trial.last_metrics.get(name, "")) for name in ("training_iteration", *names)]
-        lines.append([trial.name, state_of(trial), *values, *(column.cell(trial) for column in known)])
+        lines.append([trial.name, state_of(trial), *values, *(column.cell(trial) for column in numbers)])
     return lines
 
 
