@@ -42,6 +42,9 @@ NAMED = {  # by the way of damage: the files whose readers must say so
 }
 
 
+ON_PAGE = {"index.jsonl", "episodes", "result.json"}
+
+
 @pytest.fixture(scope="module")
 def whole(tmp_path_factory):
     experiment = tmp_path_factory.mktemp("whole") / "exp"
@@ -77,6 +80,7 @@ def look(experiment, folder):
             assert client.get("/data/clip.json", query_string=query).status_code == 200
             answer = client.get(f"/media/{trial.id}/{quote(line['path'])}")
             assert answer.status_code in ((200, 404) if trial.name == "bad" else (200,))
+    return client.get("/data/metrics.json").json.get("unreadable", [])
 
 
 @pytest.mark.parametrize("content", [b"[1]", b"{}", b'{"edges": 3, "counts": null}', b"noise"])
@@ -99,5 +103,7 @@ def test_a_damaged_file_costs_itself_and_is_named(whole, tmp_path, caplog, way):
         WAYS[way](file, luck)
         caplog.clear()
         with ThreadPoolExecutor() as pool:  # nobody waits for ever
-            pool.submit(look, experiment, tmp_path / kind / "gallery").result(60)
+            unreadable = pool.submit(look, experiment, tmp_path / kind / "gallery").result(60)
         assert kind not in NAMED.get(way, ()) or file.name.removesuffix(".parquet") in caplog.text, (kind, caplog.text)
+        if kind in ON_PAGE & set(NAMED.get(way, ())):
+            assert any(file.name in path for path, _ in unreadable), (kind, unreadable)

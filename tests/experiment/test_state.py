@@ -28,12 +28,6 @@ def test_all_trials_are_read_however_a_snapshot_is_laid_out(tmp_path, layout):
     assert [(id, trial.status) for id, trial in read(tmp_path).items()] == [(f"id_{n}", '"], ["') for n in range(50)]
 
 
-def test_a_snapshot_that_is_cut_off_is_passed_over_with_a_warning(tmp_path, caplog):
-    (tmp_path / "experiment_state-2026-01-01_00-00-00.json").write_text(write(tmp_path, 3)[:-9])
-    assert not read(tmp_path)
-    assert "no JSON object" in caplog.text
-
-
 def test_of_a_large_snapshot_a_part_is_in_memory_at_a_time(tmp_path):
     write(tmp_path, 500)
     tracemalloc.start()

@@ -162,22 +162,6 @@ def test_the_name_of_a_folder_tells_least(tmp_path):
     assert told(run) == ({"seed": 4, "env_id": "Ant-v4", "exp_name": "ppo"}, "Ant-v4", [])
 
 
-def test_what_cannot_be_read_is_said_and_the_rest_is_read(tmp_path):
-    run = written(
-        tmp_path,
-        {"config.yaml": "a: [1,\nb", "args.json": "[1]", "config.yml": "password: 'abc\n", "hparams.yaml": {"lr": 1}},
-    )
-    assert told(run) == (
-        {"lr": 1},
-        None,
-        [
-            "config.yml: it is no YAML from its line 2 on.",
-            "config.yaml: it is no YAML from its line 3 on.",
-            "args.json: it has no names and values.",
-        ],
-    )
-
-
 def test_without_pyyaml_one_sentence_tells_what_brings_it(tmp_path, monkeypatch):
     run = written(tmp_path, {"config.yaml": "lr: 1", "hparams.yaml": "lr: 2", "args.json": {"seed": 1}})
     monkeypatch.setitem(sys.modules, "yaml", None)

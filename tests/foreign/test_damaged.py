@@ -1,10 +1,11 @@
-"""Damaged files of other tools: whatever is in them, a run is read without an error."""
+"""Damaged and half-written files of other tools: each is named, and the rest of its run is read without an error."""
 
 import random
 import shutil
 from pathlib import Path
 
 import pytest
+from torch.utils.tensorboard import SummaryWriter
 
 from tests.support.foreign_run import run_in
 
@@ -61,3 +62,70 @@ def test_no_damaged_file_is_an_error(place, tmp_path):
         assert all(len(curve.steps) == len(curve.values) for curve in told.curves), seed
         assert isinstance(told.not_understood, list)
         _ = told.episodes, told.return_from
+
+
+NAMED = [  # a file, what is in it, and the sentence on it
+    *(("evaluations.npz", content, "evaluations.npz: ") for content in (b"", b"PK\x03\x04 cut", b"\x93NUMPY")),
+    *((name, b"\xff\xfe\n1,2\n", f"{name}: ") for name in ("progress.csv", "monitor.csv")),
+    ("config.yaml", b"a: [1,\nb", "config.yaml: it is no YAML from its line 3 on."),
+    ("config.yml", b"password: 'abc\n", "config.yml: it is no YAML from its line 2 on."),
+    ("args.json", b"[1]", "args.json: it has no names and values."),
+    ("wandb-metadata.json", b"{", "wandb-metadata.json: "),
+    ("run-a.wandb", b"PK", "run-a.wandb: it is no log of W&B."),
+    ("eval_info.json", b'{"per_episode": [', "eval_info.json: "),
+]
+
+
+@pytest.mark.parametrize(("name", "content", "sentence"), NAMED)
+def test_a_damaged_file_is_named_and_the_others_are_read(name, content, sentence, tmp_path):
+    (tmp_path / "hparams.yaml").write_text("lr: 1")
+    (tmp_path / "metrics.jsonl").write_text('{"step": 1, "loss": 2.0}\n')
+    (tmp_path / name).write_bytes(content)
+    run = run_in(tmp_path)
+    assert [text.startswith(sentence) for text in run.not_understood] == [True]
+    assert (run.config, [curve.values for curve in run.curves], run.episodes) == ({"lr": 1}, [[2.0]], ())
+
+
+def write_events(folder):
+    with SummaryWriter(str(folder)) as writer:
+        for step in range(5):
+            writer.add_scalar("loss", step, step)
+
+
+def write_monitor(folder):
+    lines = next(DATA.glob("rl_zoo/logs/a2c/*/0.monitor.csv")).read_bytes().splitlines(keepends=True)
+    (folder / "monitor.csv").write_bytes(b"".join(lines[:6]))
+
+
+def write_metric_of_mlflow(folder):
+    (folder / "metrics").mkdir()
+    (folder / "meta.yaml").touch()
+    (folder / "metrics" / "loss").write_text("1000 0.5 10\n2000 0.25 20\n")
+
+
+def write_table(folder):
+    (folder / "progress.csv").write_text("step,loss\n111,1111\n222,2222\n")
+
+
+def write_lines(folder):
+    (folder / "metrics.jsonl").write_text('{"step": 111, "loss": 1111}\n{"step": 222, "loss": 2222}\n')
+
+
+def numbers_in(folder):
+    run = run_in(folder)
+    assert not run.not_understood
+    points = [point for curve in run.curves for point in zip(curve.steps, curve.values, strict=True)]
+    return [episode.episode_return for episode in run.episodes] or points
+
+
+@pytest.mark.parametrize("write", [write_events, write_monitor, write_metric_of_mlflow, write_table, write_lines])
+def test_a_file_that_is_still_being_written_gives_no_wrong_number(write, tmp_path):
+    write(tmp_path)
+    (path,) = (path for path in tmp_path.rglob("*") if path.is_file() and path.stat().st_size)
+    content, whole, counts = path.read_bytes(), numbers_in(tmp_path), set()
+    for size in range(len(content)):
+        path.write_bytes(content[:size])
+        numbers = numbers_in(tmp_path)
+        assert numbers == whole[: len(numbers)]
+        counts.add(len(numbers))
+    assert counts == set(range(len(whole))) > {0}

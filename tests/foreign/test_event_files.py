@@ -182,22 +182,6 @@ def test_an_evaluation_in_a_folder_of_its_own_and_summaries_of_rl_games(tmp_path
     }
 
 
-def test_a_file_whose_end_is_missing_has_what_came_before(writer, tmp_path):
-    for step in range(5):
-        writer.add_scalar("loss", step, step)
-    writer.close()
-    path = event_file(tmp_path)
-    content = path.read_bytes()
-    counts = set()
-    for size in range(len(content)):
-        path.write_bytes(content[:size])
-        curves = curves_in(tmp_path)
-        values = curves["loss"].values if curves else []
-        assert values == list(range(len(values)))
-        counts.add(len(values))
-    assert counts == {0, 1, 2, 3, 4}
-
-
 def test_a_damaged_event_is_left_out_and_named(writer, tmp_path, caplog):
     for step in range(5):
         writer.add_scalar("loss", step, step)

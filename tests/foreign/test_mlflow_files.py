@@ -43,13 +43,6 @@ def test_a_damaged_metric_is_passed_over(run_folder, caplog):
     assert "metrics/loss" in caplog.text
 
 
-def test_a_line_that_is_still_being_written_is_left_out(tmp_path):
-    (tmp_path / "metrics").mkdir()
-    (tmp_path / "meta.yaml").touch()
-    (tmp_path / "metrics" / "loss").write_text("1000 0.5 10\n2000 0.25 2")
-    assert curves_in(tmp_path)["loss"].steps == [10.0]
-
-
 def test_params_of_another_tool_are_none_of_mlflow(tmp_path):
     (tmp_path / "params").mkdir()
     (tmp_path / "params" / "agent.yaml").write_text("lr: 1")

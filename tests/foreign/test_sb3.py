@@ -135,18 +135,6 @@ def test_results_are_the_means_of_each_evaluation(trained, tmp_path):
     assert episodes.last("evaluation")["episode_return"].to_pylist() == file["results"][-1].tolist()
 
 
-def test_a_half_written_line_of_a_monitor_gives_no_wrong_number(trained, tmp_path):
-    (source,) = trained.glob("0.monitor.csv")
-    content = source.read_bytes()
-    whole = [episode.episode_return for episode in run_in(only(trained, tmp_path, "0.monitor.csv")).episodes]
-    for size in range(len(content)):
-        (tmp_path / "0.monitor.csv").write_bytes(content[:size])
-        run = run_in(tmp_path)
-        returns = [episode.episode_return for episode in run.episodes]
-        assert returns == whole[: max(0, content[:size].count(b"\n") - 2)]
-        assert not run.not_understood
-
-
 def test_a_monitor_that_was_resumed_keeps_its_order(tmp_path):
     lines = ['#{"t_start": 100.0, "env_id": "A-v0"}', "r,l,t", "1.0,10,50.0", "2.0,10,60.0", "3.0,10,5.0"]
     (tmp_path / "monitor.csv").write_text("\n".join(lines) + "\n")
@@ -180,13 +168,6 @@ def test_columns_name_the_return(tmp_path):
     assert refused.with_options({"columns": "--columns"}) == (
         "evaluations.npz: no column for a return; name it in --columns, as in return=NAME."
     )
-
-
-@pytest.mark.parametrize("content", [b"", b"PK\x03\x04 cut", b"\x93NUMPY"])
-def test_a_damaged_array_file_is_named(tmp_path, content):
-    (tmp_path / "evaluations.npz").write_bytes(content)
-    (sentence,) = run_in(tmp_path).not_understood
-    assert sentence.startswith("evaluations.npz: ")
 
 
 def test_an_array_that_would_fill_the_memory_is_not_unpacked(tmp_path, monkeypatch):

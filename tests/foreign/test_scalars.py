@@ -71,16 +71,6 @@ def test_a_table_with_tabs_as_spinning_up_writes_it(tmp_path):
     assert curves["evaluation/episode_return_mean"].values == [1, 2]
 
 
-def test_a_half_written_table_gives_no_wrong_number(tmp_path):
-    write_table(tmp_path / "progress.csv", [{"step": n * 111, "loss": n * 1111} for n in (1, 2)])
-    content = (tmp_path / "progress.csv").read_bytes()
-    for size in range(len(content)):
-        (tmp_path / "progress.csv").write_bytes(content[:size])
-        curves = curves_in(tmp_path)
-        points = list(zip(curves["loss"].steps, curves["loss"].values, strict=True)) if curves else []
-        assert points == [(111, 1111)][: max(0, content[:size].count(b"\n") - 1)]
-
-
 def test_a_table_without_a_known_column_is_named_with_the_remedy(tmp_path):
     write_table(tmp_path / "progress.csv", [{"tick": 1, "my_reward": 2.0}])
     sentences = [sentence.with_options({"columns": "--columns"}) for sentence in run_in(tmp_path).not_understood]
@@ -124,12 +114,6 @@ def test_files_like_those_of_torchrl(tmp_path):
     assert curves["loss"].steps == [0, 10]
     assert curves["evaluation/episode_return_mean"].values == [7.0]
     assert curves.keys() == {"loss", "evaluation/episode_return_mean"}
-
-
-def test_a_file_that_is_no_text_is_named(tmp_path):
-    (tmp_path / "progress.csv").write_bytes(b"\xff\xfe\n\x00\n")
-    (sentence,) = run_in(tmp_path).not_understood
-    assert sentence.startswith("progress.csv: ")
 
 
 def test_rewards_of_steps_are_named_as_no_return(tmp_path):

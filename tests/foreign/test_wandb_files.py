@@ -124,12 +124,3 @@ def test_without_a_log_the_summary_has_the_last_numbers_and_the_command_the_hype
     assert (curve.name, curve.steps, curve.values, curve.unit) == ("episode_return_mean", [7.0], [12.5], "steps")
     (files / "config.yaml").write_text("wandb_version: 1\nlr:\n  value: 0.5\n")
     assert run_in(tmp_path).config == {"lr": 0.5}
-
-
-def test_what_is_no_log_is_said(tmp_path):
-    (tmp_path / "run-a.wandb").write_bytes(b"PK")
-    (tmp_path / "wandb-metadata.json").write_bytes(b"{")
-    run = run_in(tmp_path)
-    assert run.not_understood[0] == "run-a.wandb: it is no log of W&B."
-    assert run.not_understood[1].startswith("wandb-metadata.json: ")
-    assert run.curves == []

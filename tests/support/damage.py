@@ -83,6 +83,7 @@ WAYS: dict[str, Callable[[Path, random.Random], object]] = {
     "odd values": _odd_values,
     "nested": _nested,
     "empty": lambda file, luck: file.write_bytes(b""),
+    "gone": lambda file, luck: file.unlink(),
     "a folder": _instead(Path.mkdir),
     "a pipe": _instead(os.mkfifo),
     "a link to itself": _instead(lambda file: file.symlink_to(file.name)),

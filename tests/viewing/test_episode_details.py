@@ -28,16 +28,6 @@ def test_the_json_is_read_if_there_is_no_parquet_file(trial, tmp_path):
     assert episode_details(trial, trial.lines[0])["series"]["angle"][-1] == 2.0
 
 
-def test_a_broken_report_costs_the_series_and_no_error(trial, tmp_path, caplog):
-    for report in trial.report_lines:
-        for suffix in (".json", ".parquet"):
-            (tmp_path / "trial" / report["path"]).with_suffix(suffix).write_text("nothing")
-    details = episode_details(trial, trial.lines[0])
-    assert details["series"] == {}
-    assert details["record"]["step"] == 10
-    assert "cannot read the episodes" in caplog.text
-
-
 def test_a_clip_without_an_episode_has_its_record_only(trial):
     assert episode_details(trial, {"path": "x", "note": float("inf")})["record"] == {"path": "x", "note": None}
 

@@ -133,21 +133,6 @@ def test_the_page_is_told_what_could_not_be_read(tmp_path, monkeypatch):
     assert unreadable == [[str(tmp_path / "exp" / "bad"), "OSError: no permission: api_key=***"]]
 
 
-def test_the_page_is_told_which_files_are_broken(experiment):
-    trial = next(experiment.iterdir())
-    report = next(trial.glob("episode_data/*.parquet"))
-    report.write_bytes(b"noise")
-    with (trial / "media" / "index.jsonl").open("a") as file:
-        file.write("noise\n")
-    client = Client(ViewerApp(Trials([LogDirectory.of(str(experiment))]), "sweep"))
-    for page in ("index", "episodes"):
-        assert client.get(f"/data/{page}.json").status_code == 200
-    told = dict(client.get("/data/metrics.json").json["unreadable"])
-    assert told.keys() == {str(report), str(trial / "media" / "index.jsonl")}
-    assert "1 line(s) that are not an index line, the first is line" in told[str(trial / "media" / "index.jsonl")]
-    assert "cannot read the episodes" in told[str(report)]
-
-
 def test_an_error_of_the_storage_brings_no_key_onto_the_page_or_into_the_log(experiment, caplog, monkeypatch):
     trials = Trials([LogDirectory.of(str(experiment))])
     client = Client(ViewerApp(trials, "sweep"))
