@@ -14,7 +14,7 @@ PIP_FLAGS = --quiet --disable-pip-version-check --no-compile
 # every release. The longest come first.
 OLDEST_TESTS = tests/e2e/test_matrix.py tests/e2e/test_examples.py tests/e2e/test_episode_data.py \
 	tests/e2e/test_tapes.py tests/e2e/test_hidden_state.py tests/e2e/test_trial_life.py tests/e2e/test_trainables.py tests/e2e/test_restore.py \
-	tests/callbacks/test_contract.py tests/rllib tests/gym tests/evaluation \
+	tests/callbacks/test_contract.py tests/test_taped_env.py tests/rllib tests/gym tests/evaluation \
 	tests/test_ray_compat.py
 MACOS_TESTS = tests/callbacks/test_*.py tests/cli tests/encoding tests/evaluation/test_follow.py tests/gym tests/recording \
 	tests/replay tests/storage tests/values

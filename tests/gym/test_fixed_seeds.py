@@ -6,18 +6,6 @@ from tests.support.envs import CountingEnv
 from tests.support.loops import play
 
 
-def test_fixed_seeds_show_the_same_episodes_and_stand_in_the_record():
-    def run():
-        env = tm.gym.RecordEpisodes(tm.gym.FixedSeeds(CountingEnv(), [7, 11]), keep="all")
-        played = play(env, 3, seed=99)  # which counts for nothing
-        return played, [clip.episode.seed for clip in env.take()["all"]]
-
-    played, seeds = run()
-    assert run() == (played, seeds)
-    assert seeds == [7, 11, 7]
-    assert played[0] == played[2] != played[1]
-
-
 @pytest.mark.parametrize(("given", "seeds"), [(3, [0, 1, 2]), ([7, 5, 7], [7, 5, 7]), (np.array([4, 2]), [4, 2])])
 def test_a_number_of_seeds_counts_from_zero_and_others_keep_their_order(given, seeds):
     env = tm.gym.RecordEpisodes(tm.gym.FixedSeeds(CountingEnv(), given), video=None, keep="all")

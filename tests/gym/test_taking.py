@@ -1,20 +1,9 @@
 import numpy as np
-import pytest
 
 import tune_media as tm
 from tests.support.envs import CountingEnv
 from tests.support.loops import play
 from tune_media.gym.recording import MAX_UNTAKEN
-
-
-def test_take_hands_over_the_chosen_ones_once():
-    env = tm.gym.RecordEpisodes(CountingEnv(), keep=("best", tm.selection.worst(2)))
-    played = play(env, 5)
-    taken = env.take()
-    returns = sorted(total for total, _ in played)
-    assert taken["best"].episode.episode_return == pytest.approx(returns[-1])
-    assert [clip.episode.episode_return for clip in taken["worst"]] == pytest.approx(returns[:2])
-    assert env.take() == {}
 
 
 def test_a_plain_user_who_never_takes_is_not_warned_and_holds_little(caplog):
@@ -29,20 +18,6 @@ def test_a_plain_user_who_never_takes_is_not_warned_and_holds_little(caplog):
     play(env, MAX_UNTAKEN + 50)
     assert len(env.take()["data"].episodes) == MAX_UNTAKEN + 50  # who takes gets all
     assert env.take() == {}
-
-
-def test_a_clip_that_cannot_be_encoded_is_named_and_the_data_are_there(monkeypatch, caplog):
-    def finish(self):
-        raise RuntimeError("no memory")
-
-    monkeypatch.setattr("tune_media.encoding.encoder.VideoEncoder.finish", finish)
-    env = tm.gym.RecordEpisodes(CountingEnv(), keep="best")
-    play(env, 2)
-    taken = env.take()
-    assert set(taken) == {"data", "problems"}
-    notes = [episode.record.note for episode in taken["data"].episodes]
-    assert sorted(notes, key=str) == [None, "no clip: encoding its frames raised RuntimeError: no memory"]
-    assert ["no memory" in record.getMessage() for record in caplog.records] == [True]
 
 
 def test_a_failed_replay_costs_the_clip_alone():

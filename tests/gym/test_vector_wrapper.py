@@ -20,9 +20,11 @@ VECTORS = {
 }
 
 
+@pytest.mark.parametrize("every", [1, 3])
 @pytest.mark.parametrize("kind", VECTORS)
-def test_each_sub_env_of_a_vector_env_has_its_own_clips(tmp_path, kind):
-    env = tm.gym.RecordEpisodes(VECTORS[kind](3), tmp_path, keep="all", env_indices=[0, 2])
+def test_each_sub_env_of_a_vector_env_has_its_own_clips_of_every_nth_frame_and_the_last_one(tmp_path, kind, every):
+    video = tm.VideoOptions(every=every)
+    env = tm.gym.RecordEpisodes(VECTORS[kind](3), tmp_path, keep="all", env_indices=[0, 2], video=video)
     env.reset(seed=1)
     lengths = {0: [], 1: [], 2: []}
     for _ in range(60):
@@ -33,33 +35,17 @@ def test_each_sub_env_of_a_vector_env_has_its_own_clips(tmp_path, kind):
     env.close()
     assert min(map(len, lengths.values())) >= 2
     assert len(env.length_queue) == sum(map(len, lengths.values()))
-    shown = {}
-    for index in (0, 2):
+    shown = {0: set(), 2: set()}
+    for index in shown:
         for n, length in enumerate(lengths[index]):
-            counts = assert_whole_episode(tmp_path / f"rl-video-env-{index}-episode-{n}.mp4", length)
-            shown.setdefault(index, set()).add(counts.env)
+            counts = read_clip(tmp_path / f"rl-video-env-{index}-episode-{n}.mp4")
+            assert [count.step for count in counts] == sorted({*range(0, length + 1, every), length})
+            assert len({count.episode for count in counts}) == 1
+            shown[index] |= {count.env for count in counts}
     assert [len(envs) for envs in shown.values()] == [1, 1]
     assert shown[0] != shown[2]
     assert len(clips) == len(lengths[0]) + len(lengths[2])
     assert not list(tmp_path.glob("*env-1-*"))
-
-
-def assert_every_third(counts, length):
-    """Assert that a clip shows every third step of one episode and its last step."""
-    assert [count.step for count in counts] == sorted({*range(0, length + 1, 3), length})
-    assert len({(count.env, count.episode) for count in counts}) == 1
-
-
-@pytest.mark.parametrize("kind", VECTORS)
-def test_every_nth_frame_is_counted_in_each_sub_env_and_the_last_one_is_there(tmp_path, kind):
-    env = tm.gym.RecordEpisodes(VECTORS[kind](3), tmp_path, keep="all", video=tm.VideoOptions(every=3))
-    stepped(env, 60, seed=1)
-    clips = env.take()["all"]
-    env.close()
-    assert {clip.episode.env_index for clip in clips} == {0, 1, 2}
-    assert any(clip.episode.episode_length % 3 for clip in clips)  # 12 episodes of random lengths, or more
-    for clip in clips:
-        assert_every_third(read_clip(clip), clip.episode.episode_length)
 
 
 def test_a_masked_reset_shows_the_last_frames_of_the_episodes_that_it_breaks_off(tmp_path):

@@ -15,17 +15,6 @@ from tests.support.loops import names, play, stepped
 from tune_media.encoding.decode import decode_video, probe_video
 
 
-def test_every_episode_becomes_a_whole_clip_in_the_folder(tmp_path):
-    env = tm.gym.RecordEpisodes(CountingEnv(), tmp_path, name_prefix="eval")
-    played = play(env, 3)
-    env.close()
-    assert names(tmp_path) == [f"eval-episode-{n}.mp4" for n in range(3)]
-    for n, (_, length) in enumerate(played):
-        path = tmp_path / f"eval-episode-{n}.mp4"
-        assert assert_whole_episode(path, length).episode == n
-        assert probe_video(path.read_bytes()).fps == 12
-
-
 def test_an_episode_trigger_records_some_and_renders_no_others(tmp_path):
     inner = CountingEnv()
     env = tm.gym.RecordEpisodes(inner, tmp_path, episode_trigger=tm.selection.every(3))
@@ -49,27 +38,6 @@ def test_an_env_with_members_of_its_own_is_one_env():
     play(env, 1)
     clip = env.take()["last"]
     assert {read_frame(frame).env for frame in decode_video(clip.data)} == {env.unwrapped.number}
-
-
-def test_a_wrapper_whose_render_fails_now_and_then_is_not_replaced_by_its_inner_env(caplog):
-    class Flaky(gym.Wrapper):
-        def render(self):
-            if self.env.unwrapped.counter.step_count == 3:
-                raise AttributeError("a bug of its own")
-            return self.env.render()
-
-    env = tm.gym.RecordEpisodes(Flaky(CountingEnv()), keep="all", trajectories=True)
-    play(env, 3)
-    taken = env.take()
-    assert set(taken) == {"data", "problems"}
-    assert [problem.lost for problem in taken["problems"]] == [3]
-    assert not taken["data"].trajectories
-    assert all(
-        one.record.note.startswith("no clip: ") and "a bug of its own" in one.record.note
-        for one in taken["data"].episodes
-    )
-    assert len(caplog.records) == 1
-    assert "a bug of its own" in caplog.text
 
 
 def test_gymnasiums_statistics_can_stand_outside_as_in_its_tutorial():
@@ -317,3 +285,26 @@ def test_a_path_of_collect_that_no_step_has_is_named_once(caplog):
     env.take()
     env.close()
     assert caplog.text.count("collect='spped' takes nothing: no info of the first 2 episodes has it") == 1
+
+
+def test_views_that_come_and_go_say_so():
+    def views(env):
+        step = env.unwrapped.counter.step_count
+        frame = env.unwrapped.render().copy()
+        return {"always": frame, **({"late": frame} if step >= 2 else {}), **({"early": frame} if step < 3 else {})}
+
+    env = tm.gym.RecordEpisodes(CountingEnv({"length": 6}), frame=views, keep="last")
+    play(env, 1)
+    clips = env.take()["last"]
+    assert {name: clip.frames for name, clip in clips.items()} == {"always": 7, "early": 3, "late": 5}
+    assert clips["always"].note is None
+    assert "began at step 2" in clips["late"].note
+    assert "ended before" in clips["early"].note
+
+
+def test_what_cannot_be_stored_is_left_out_with_one_warning(caplog):
+    env = tm.gym.RecordEpisodes(CountingEnv(), collect=lambda step: {"name": lambda: 0}, keep="all")
+    play(env, 2)
+    assert len(env.take()["all"]) == 2  # the clips are there all the same
+    assert len(caplog.records) == 1
+    assert "name is a function" in caplog.text

@@ -11,26 +11,6 @@ from tests.support.loops import play
 from tune_media.replay.recipe import LoadedRecipe
 
 pytestmark = pytest.mark.any_ray
-COLLECT = {"games": tm.steps.final("games")}
-
-
-def test_a_text_and_the_speed_are_the_episodes():
-    """An overlay function got the replay's info: 88 of 88 clips said «games 1», and had the first level's speed."""
-    video = tm.VideoOptions(overlay=games.text)
-    env = tm.gym.RecordEpisodes(
-        games.Game(), None, env_fn=games.Game, render="auto", keep="best", video=video, collect=COLLECT
-    )
-    env.reset(seed=1)
-    ways = []
-    for _ in range(5):
-        play(env, 4)
-        clip = env.take()["best"]
-        number = clip.episode.metrics["games"]
-        ways.append(clip.episode.rendered)
-        assert [games.number_on(clip.content(), frame) for frame in (0, 5, games.STEPS)] == [number] * 3
-        assert (clip.fps, clip.note) == (10 + number, None)
-    env.close()
-    assert {"direct", "replay"} == {*ways}
 
 
 def test_a_function_that_cannot_be_pickled_is_called_while_the_episode_runs(caplog):

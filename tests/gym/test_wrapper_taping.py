@@ -54,28 +54,6 @@ def processes():
     return {int(process) for parent, process, _ in lines if int(parent) == os.getpid()}
 
 
-@pytest.mark.parametrize("vector", [False, True])
-def test_only_the_chosen_episodes_are_rendered_and_no_env_is_made_here(vector):
-    before = len(lake.MADE)
-    inner = gym.vector.SyncVectorEnv([MAKE, MAKE]) if vector else MAKE()
-    made = lake.MADE[before:]
-    env = tm.gym.RecordEpisodes(inner, keep=("best", "worst"), render="replay", env_fn=MAKE)
-    env.action_space.seed(1)
-    for _ in range(2):
-        env.reset()
-        for _ in range(40):
-            _, _, terminated, truncated, _ = env.step(env.action_space.sample())
-            if not vector and (terminated or truncated):
-                env.reset()
-        taken = env.take()
-        for selector in ("best", "worst"):
-            assert (taken[selector].episode.rendered, taken[selector].compared) == ("replay", "steps only")
-            assert taken[selector].frames == taken[selector].episode.episode_length + 1
-    env.close()
-    assert lake.MADE[before:] == made
-    assert [one.renders for one in made] == [0] * len(made)
-
-
 def test_the_clips_are_those_of_direct_recording_and_no_random_number_is_drawn():
     def mirrored(env):
         return env.render()[:, ::-1]
@@ -115,16 +93,6 @@ def test_the_process_ends_with_the_wrapper_and_a_copy_has_its_own(children):
     assert not children()
     assert rendered(env.take()["all"]) == ["replay"]  # it was played before
     assert not children()
-
-
-def test_auto_renders_directly_until_a_replay_has_shown_the_same():
-    env = tm.gym.RecordEpisodes(MAKE(), keep="last", render="auto", env_fn=MAKE)
-    found = []
-    for _ in range(4):
-        play(env, 1)
-        found.append(env.take()["last"].episode.rendered)
-    env.close()
-    assert found == ["direct"] * 3 + ["replay"]
 
 
 @pytest.mark.parametrize(

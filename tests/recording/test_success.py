@@ -193,17 +193,6 @@ def test_selectors_may_choose_by_it():
 
 
 @pytest.mark.parametrize("mode", [gym.vector.AutoresetMode.NEXT_STEP, gym.vector.AutoresetMode.SAME_STEP])
-def test_vector_envs_tell_it_of_each_sub_env(mode):
-    infos = [[{}, {}, {"is_success": True}]], [[{}, {}, {"is_success": False}]], [[{}, {}, {}]]
-    envs = gym.vector.SyncVectorEnv([lambda own=own: Telling(*own) for own in infos], autoreset_mode=mode)
-    env = tm.gym.RecordVectorEpisodes(envs, keep="all", video=None)
-    env.reset()
-    for _ in range(3):
-        env.step(np.zeros(3, int))
-    assert sorted(successes(env.take()), key=str) == [False, None, True]
-
-
-@pytest.mark.parametrize("mode", [gym.vector.AutoresetMode.NEXT_STEP, gym.vector.AutoresetMode.SAME_STEP])
 def test_vector_envs_read_each_step_and_each_reset(mode):
     def make(*infos, at_reset):
         env = Telling(*infos)

@@ -4,19 +4,14 @@ import threading
 from types import SimpleNamespace
 
 import pytest
-from ray.rllib.algorithms.ppo.ppo_torch_policy import PPOTorchPolicy
 from ray.rllib.callbacks.callbacks import RLlibCallback
 from ray.rllib.env.env_runner import EnvRunner
 from ray.rllib.env.multi_agent_episode import MultiAgentEpisode
 from ray.rllib.env.single_agent_episode import SingleAgentEpisode
-from ray.rllib.evaluation.rollout_worker import RolloutWorker
 
-from tests.support.envs import CountingEnv, read_frame
-from tests.support.envs.multi_agent import MultiAgentCountingEnv
+from tests.support.envs import CountingEnv
 from tests.support.fake_env_runners import FakeEnvRunner
-from tests.support.rllib_configs import env_runner_of, for_env_runner, multi_agent, on_old_stack
-from tune_media import VideoOptions
-from tune_media.encoding.decode import decode_video
+from tests.support.rllib_configs import env_runner_of, for_env_runner
 from tune_media.recording.plan import Plan
 from tune_media.rllib import env_runner_requests, record_episodes, values_of
 from tune_media.rllib.env_runner import EnvRunnerRecording
@@ -45,76 +40,9 @@ def returns(data):
     return {episode.record.episode_id: episode.record.episode_return for episode in data}
 
 
-def test_each_episode_is_told_with_its_return_and_all_its_frames():
-    env_runner, _ = recorded(sub_envs=2)
-    expected = played(env_runner, 4)
-    answer = env_runner_requests.ask_and_take(env_runner, "episodes", ())
-    assert returns(answer.data) == expected
-    assert answer.starts == {0: 2, 1: 2}
-    for candidate in answer.kept.kept.values():
-        frames = [read_frame(frame) for frame in decode_video(candidate.in_result().data)]
-        assert [frame.step for frame in frames] == [0, 1, 2, 3, 4]
-        env = env_runner.env.unwrapped.envs[candidate.record.env_index].unwrapped
-        assert {frame.env for frame in frames} == {env.number}
-
-
-def test_a_winner_that_cannot_be_encoded_is_lost_and_it_is_said(monkeypatch):
-    def finish(self):
-        raise RuntimeError("no memory")
-
-    monkeypatch.setattr("tune_media.encoding.encoder.VideoEncoder.finish", finish)
-    env_runner, _ = recorded(keep="best", render="direct")
-    played(env_runner, 3)
-    answer = env_runner_requests.ask_and_take(env_runner, "episodes", ())
-    assert answer.kept.lost == dict.fromkeys(
-        answer.kept.kept, "no clip: encoding its frames raised RuntimeError: no memory"
-    )
-    assert len(answer.kept.lost) == 1
-
-
-def test_a_function_as_collect_sees_each_step_of_an_episode_without_a_clip_whose_info_is_empty():
-    env_runner, _ = recorded(sub_envs=2, collect=lambda step: {"rewards": step.reward}, trigger=lambda index: False)
-    expected = played(env_runner, 2)
-    data = env_runner_requests.ask_and_take(env_runner, "episodes", ()).data
-    assert {one.record.episode_id: one.record.metrics["rewards_sum"] for one in data} == expected
-
-
 def long_ones(env, recorder, **settings):
     """Return the config of an env runner whose episodes have 10 steps."""
     return for_env_runner(env, {"length": 10}, recorder, **settings)
-
-
-def sampled_new_stack(recorder, env=CountingEnv):
-    env_runner = env_runner_of(long_ones(env, recorder, sub_envs=2))
-    env_runner.sample(num_episodes=4, random_actions=True)
-    return env_runner
-
-
-def sampled_agents(recorder, env=MultiAgentCountingEnv):
-    env_runner = env_runner_of(long_ones(env, recorder).multi_agent(**multi_agent()))
-    env_runner.sample(num_episodes=4, random_actions=True)
-    return env_runner
-
-
-def sampled_old_stack(recorder, env=CountingEnv):
-    config = on_old_stack(long_ones(env, recorder, sub_envs=2, rollout_fragment_length=45))
-    worker = RolloutWorker(env_creator=env, default_policy_class=PPOTorchPolicy, config=config)
-    worker.sample()
-    return worker
-
-
-@pytest.mark.parametrize("sampled", [sampled_new_stack, sampled_agents, sampled_old_stack])
-def test_every_nth_frame_and_the_last_one_is_there_on_both_stacks(sampled):
-    recorder = record_episodes(sections="train", keep="all", video=VideoOptions(every=4))
-    env_runner = sampled(recorder)
-    kept = env_runner_requests.ask_and_take(env_runner, "episodes", ()).kept.kept
-    assert len(kept) >= 3
-    for candidate in kept.values():
-        clip = candidate.in_result()
-        frames = [read_frame(frame) for frame in decode_video(clip.data)]
-        assert [frame.step for frame in frames] == [0, 4, 8, 10]
-        assert len({(frame.env, frame.episode) for frame in frames}) == 1
-        assert clip.fps == 3
 
 
 def test_the_record_says_how_the_episode_was_played():
@@ -125,17 +53,6 @@ def test_the_record_says_how_the_episode_was_played():
     record = episode.record
     assert (record.section, record.env_runner, record.env_index) == ("train", 0, 0)
     assert (record.task, record.terminated, record.explored) == (3, True, True)
-
-
-def test_an_env_that_cannot_be_rendered_costs_the_clips_and_not_the_data():
-    env_runner, recording = recorded(env_config={"render_mode": None})
-    expected = played(env_runner, 2)
-    answer = recording.answer(())
-    assert (returns(answer.data), answer.candidates) == (expected, [])
-    assert all(episode.record.note.startswith("no clip: env 'CountingEnv'") for episode in answer.data)
-    (problem,) = answer.problems
-    assert problem.lost == 2
-    assert recording.answer([answer.serial]).problems == []
 
 
 class TooManyEnvs(BaseException):
@@ -335,67 +252,3 @@ def test_a_render_budget_counts_samples_of_one_step():
     answer = env_runner_requests.ask(env_runner, "episodes", ())
     assert len(answer.data) >= 14
     assert len(answer.candidates) > len(answer.data) / 2
-
-
-class OfAgents(MultiAgentCountingEnv):
-    def step(self, actions):
-        *others, infos = super().step(actions)
-        return *others, {agent: {"success": agent != "right"} for agent in infos}
-
-
-class OfParts(CountingEnv):
-    def step(self, action):
-        *others, _ = super().step(action)
-        return *others, {"robot": {"success": True}}
-
-
-REACHED = range(4, 7)  # the steps after which the episodes of these envs are a success, besides their reset
-
-
-class ReachedAndLost(CountingEnv):
-    def reset(self, **options):
-        observation, _ = super().reset(**options)
-        return observation, {"success": True}
-
-    def step(self, action):
-        *others, _ = super().step(action)
-        return *others, {"success": self.counter.step_count in REACHED}
-
-
-class ReachedAndLostByAgents(MultiAgentCountingEnv):
-    def reset(self, **options):
-        observations, infos = super().reset(**options)
-        return observations, {agent: {"success": True} for agent in infos}
-
-    def step(self, actions):
-        *others, infos = super().step(actions)
-        return *others, {agent: {"success": self.counter.step_count in REACHED} for agent in infos}
-
-
-@pytest.mark.parametrize("options", [{}, {"collect": lambda step: {"reward": step.reward}}])
-@pytest.mark.parametrize(
-    ("sampled", "env"),
-    [
-        (sampled_new_stack, ReachedAndLost),
-        (sampled_agents, ReachedAndLostByAgents),
-        (sampled_old_stack, ReachedAndLost),
-    ],
-)
-def test_success_once_and_at_the_end_are_read_of_each_step_on_both_stacks(sampled, env, options):
-    recorder = record_episodes(sections="train", keep="all", video=None, success_when="once", **options)
-    answer = env_runner_requests.ask_and_take(sampled(recorder, env), "episodes", ())
-    assert len(answer.data) >= 4
-    records = [episode.record for episode in answer.data]
-    assert {(record.success, record.success_once, record.success_at_end) for record in records} == {(True, True, False)}
-    (problem,) = answer.problems
-    assert "success is true at the reset or after the first step in more than 1 of 100" in problem.text
-
-
-def test_infos_inside_an_info_are_those_of_agents_only_if_the_env_has_agents():
-    recorder = record_episodes(sections="train", keep="all", video=None)
-    agents = env_runner_of(long_ones(OfAgents, recorder).multi_agent(**multi_agent()))
-    parts = env_runner_of(long_ones(OfParts, recorder))
-    for env_runner, success in ((agents, False), (parts, None)):
-        env_runner.sample(num_episodes=2, random_actions=True)
-        data = env_runner_requests.ask_and_take(env_runner, "episodes", ()).data
-        assert {episode.record.success for episode in data} == {success}

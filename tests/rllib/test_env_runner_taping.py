@@ -1,24 +1,16 @@
 """A real env runner of RLlib's, built without Ray, whose episodes are taped, and rendered elsewhere."""
 
-import random
-
 import gymnasium as gym
 import numpy as np
 import pytest
 
-from tests.support.envs import CountingEnv
-from tests.support.fake_env_runners import FakeGroup
-from tests.support.lake import MADE, EachLife, HasSimulator, Lake, Pong, Refuses, SaysDirect, ShowsItsAge
-from tests.support.rllib_configs import env_runner_of, for_env_runner
-from tune_media.recording.pictures import ALONE, SPARSE, WHOLE, Pictures
+from tests.support.lake import MADE, EachLife, HasSimulator, Lake, Pong, SaysDirect, ShowsItsAge
+from tests.support.taped_env import PROVEN, taped_env
+from tune_media.recording.pictures import SPARSE, WHOLE, Pictures
 from tune_media.replay.player import RenderError
 from tune_media.replay.recipe import LoadedRecipe
 from tune_media.replay.tape import Tape
-from tune_media.replay.verdicts import ReplayVerdict, decide, refuse
-from tune_media.rllib import record_episodes
-from tune_media.rllib.env_runner_requests import recordings_of
-from tune_media.rllib.gather import EnvRunnerClient, collect
-from tune_media.rllib.round_choice import Round
+from tune_media.replay.verdicts import decide, refuse
 
 
 @pytest.fixture(autouse=True)
@@ -28,70 +20,15 @@ def made():
     MADE.clear()
 
 
-def recorded(env=Lake, sub_envs=1, env_config=None, evaluation=True, vectorized=gym.VectorizeMode.SYNC, **arguments):
+def recorded(env=Lake, env_config=None, sub_envs=1, **arguments):
     """Return an env runner, its recording, and a function that plays a round and returns what is collected."""
-    recorder = record_episodes(**{"keep": "all", "render": "replay", "sections": ("train", "evaluation"), **arguments})
-    env_config, settings = {"salt": random.random(), **(env_config or {})}, {"gym_env_vectorize_mode": vectorized}
-    env_runner = env_runner_of(
-        for_env_runner(env, env_config, recorder, sub_envs=sub_envs, evaluation=evaluation, **settings)
-    )
-    recording = recordings_of(env_runner)["episodes"]
-    group, seen, section = FakeGroup(local=env_runner), EnvRunnerClient(), "evaluation" if evaluation else "train"
-
-    def play(episodes=3):
-        if evaluation:
-            seen.begin_round(group, "episodes")
-        env_runner.sample(num_episodes=episodes, random_actions=True)
-        env_runner.get_metrics()
-        return collect(group, recording.recorder.plan, seen, Round(section, 1))
-
-    return env_runner, recording, play
-
-
-def clips_of(collected, selector="all"):
-    found = collected.chosen.get(selector, [])
-    return found if isinstance(found, list) else [found]
+    runner = taped_env("new stack", env, env_config, sub_envs=sub_envs, **{"render": "replay", **arguments})
+    return runner.env_runner, runner.recording, runner.play
 
 
 def places_of(tape):
     """Return the steps whose frames were rendered while the episode of a tape ran."""
     return tape.pictures.places(tape.every, len(tape))
-
-
-def rendered(collected):
-    return {clip.episode.rendered for clip in clips_of(collected)}
-
-
-PROVEN = ReplayVerdict(True, ages=False, length=8)
-
-
-@pytest.mark.parametrize("sub_envs", [1, 3])
-def test_nothing_is_rendered_here_and_each_clip_is_rendered_when_it_is_asked_for(made, sub_envs):
-    _, _, play = recorded(sub_envs=sub_envs)
-    for _ in range(2):
-        collected = play()
-        assert rendered(collected) == {"replay"}
-        assert collected.problems == []
-        for clip in (clips_of(collected)[0], clips_of(collected)[-1]):
-            assert not clip.is_rendered
-            assert clip.frames == clip.episode.episode_length + 1
-            assert clip.is_rendered
-            assert clip.content()[4:8] == b"ftyp"
-    assert len(made) == sub_envs, "no second env is made in the env runner's process"
-    assert all(env.renders == 0 for env in made)
-
-
-def test_several_views_are_clips_of_one_tape():
-    _, _, play = recorded(keep="best", frame={"front": "render", "half": lambda env: env.render()[::2]})
-    clips = play().chosen["best"]
-    assert {view: (clip.episode.view, clip.is_rendered) for view, clip in clips.items()} == {
-        "front": ("front", False),
-        "half": ("half", False),
-    }
-    assert clips["front"].tape == clips["half"].tape
-    assert len({clip.id for clip in clips.values()} | {clips["front"].episode.id}) == 3
-    assert clips["front"].height == 2 * clips["half"].height
-    assert clips["half"].frames == clips["half"].episode.episode_length + 1
 
 
 def test_an_atari_game_is_replayed_without_a_seed_which_would_load_it_anew(monkeypatch):
@@ -103,15 +40,9 @@ def test_an_atari_game_is_replayed_without_a_seed_which_would_load_it_anew(monke
     loaded.clear()
     for _ in range(2):
         collected = play(2)
-        assert rendered(collected) == {"replay"}
-        assert clips_of(collected)[-1].frames == clips_of(collected)[-1].episode.episode_length + 1
+        assert collected.rendered == {"replay"}
+        assert collected.clips()[-1].frames == collected.clips()[-1].episode.episode_length + 1
     assert loaded == []
-
-
-def test_given_seeds_are_used():
-    _, _, play = recorded(seeds=[5, 6])
-    for _ in range(2):
-        assert [episode.record.seed for episode in play(2).chosen["data"].episodes] == [5, 6]
 
 
 @pytest.mark.any_ray
@@ -119,18 +50,18 @@ def test_given_seeds_are_used():
 def test_auto_renders_directly_until_the_env_is_proven_and_then_ever_fewer_episodes(trigger):
     _, recording, play = recorded(render="auto", keep=("first", "last"), trigger=trigger)
     collected = play(4)
-    data = collected.chosen["data"].episodes
+    data = collected.episodes
     assert {one.record.rendered for one in data} == ({"direct"} if trigger is None else {"direct", None})
     assert len(collected.samples) >= (1 if trigger else 3)  # they prove the tapes
     assert {sample.recipe.hash for sample in collected.samples} == {recording.replays.recipe.hash}
     assert all(Tape.unpacked(sample.tape).pictures.are_all for sample in collected.samples)
     decide(recording.replays.recipe.hash, PROVEN)
     rounds = [play(4) for _ in range(8)]
-    found = [episode for each in rounds for episode in each.chosen["data"].episodes]
+    found = [episode for each in rounds for episode in each.episodes]
     assert {one.record.rendered for one in found} == ({"replay"} if trigger is None else {"replay", None})
     for each in rounds:
         assert all(Tape.unpacked(sample.tape).pictures.are_all for sample in each.samples)
-    tapes = [Tape.unpacked(clip.tape) for each in rounds for clip in clips_of(each, "last")]
+    tapes = [Tape.unpacked(clip.tape) for each in rounds for clip in each.clips("last")]
     assert len(tapes) == len(rounds)
     assert all(tape.pictures.are_all or len(tape) in places_of(tape) for tape in tapes), "those that lead a selector"
 
@@ -141,45 +72,36 @@ def test_some_later_episodes_are_rendered_as_a_whole_to_prove_the_others(monkeyp
     _, recording, play = recorded(render="auto")
     decide(recording.replays.recipe.hash, PROVEN)
     collected = play(5)
-    assert rendered(collected) == {"replay"}
+    assert collected.rendered == {"replay"}
     (sample,) = collected.samples
     assert places_of(Tape.unpacked(sample.tape)) == set(range(sample.episode.episode_length + 1))
-
-
-@pytest.mark.any_ray
-def test_the_frames_of_an_episode_are_those_of_random_places():
-    _, recording, play = recorded(render="auto")
-    decide(recording.replays.recipe.hash, PROVEN)
-    tapes = [Tape.unpacked(episode.tape) for _ in range(6) for episode in play(4).chosen["data"].episodes]
-    singles = [places_of(tape) for tape in tapes if tape.pictures.how == ALONE]
-    assert len({frozenset(places) for places in singles}) > 5
 
 
 def test_a_changed_env_has_a_recipe_of_its_own_and_is_recorded_directly_until_it_is_proven(made):
     env_runner, recording, play = recorded(render="auto")
     decide(recording.replays.recipe.hash, PROVEN)
     first = recording.replays.recipe.hash
-    assert rendered(play(2)) == {"replay"}
+    assert play(2).rendered == {"replay"}
     env_runner.config.environment(env_config={"level": 3})
     env_runner.make_env()
     assert recording.replays.recipe.hash != first
     assert LoadedRecipe.of(recording.replays.recipe.content).config["level"] == 3
     collected = play(2)
-    assert rendered(collected) == {"direct"}
+    assert collected.rendered == {"direct"}
     assert set(collected.chosen["data"].recipes) == {recording.replays.recipe.hash}
     env_runner.make_env()
     decide(recording.replays.recipe.hash, PROVEN)
-    assert rendered(play(2)) == {"replay"}, "a restart changes nothing"
+    assert play(2).rendered == {"replay"}, "a restart changes nothing"
 
 
 def test_wrappers_that_are_exchanged_in_place_end_the_tapes(made):
     _, recording, play = recorded(render="auto")
     decide(recording.replays.recipe.hash, PROVEN)
-    assert rendered(play(2)) == {"replay"}
+    assert play(2).rendered == {"replay"}
     inner = made[-1]
     inner.env = gym.wrappers.TimeLimit(inner.env, 3)
     play(1)
-    assert rendered(play(2)) == {"direct"}
+    assert play(2).rendered == {"direct"}
 
 
 @pytest.mark.any_ray
@@ -188,7 +110,7 @@ def test_of_many_sub_envs_few_are_encoded_while_unproven_and_the_others_clips_ar
     monkeypatch.setattr("tune_media.rllib.env_runner_taping._MOST_ENCODED", 2)
     for _ in range(20):  # the first four to end may all be encoded ones
         collected = play(4)
-        clips = clips_of(collected)
+        clips = collected.clips()
         late = [clip for clip in clips if clip.episode.rendered == "replay"]
         if late:
             break
@@ -203,7 +125,7 @@ def test_of_many_sub_envs_few_are_encoded_while_unproven_and_the_others_clips_ar
 def test_a_clip_of_an_unproven_tape_with_other_pictures_is_not_shown(monkeypatch):
     _, _, play = recorded(ShowsItsAge, render="auto", sub_envs=2)
     monkeypatch.setattr("tune_media.rllib.env_runner_taping._MOST_ENCODED", 1)
-    clips = [clip for _ in range(2) for clip in clips_of(play(4)) if clip.episode.rendered == "replay"]
+    clips = [clip for _ in range(2) for clip in play(4).clips() if clip.episode.rendered == "replay"]
     later = [clip for clip in clips if Tape.unpacked(clip.tape).number]
     assert later
     with pytest.raises(RenderError, match="other pictures"):
@@ -216,12 +138,12 @@ def test_if_rendering_takes_long_one_episode_is_rendered_whole_and_single_frames
     _, _, play = recorded(env, render="auto", sub_envs=3)
     monkeypatch.setattr("tune_media.rllib.env_runner_taping._MOST_RENDERING", 0.0)
     rounds = [play(5) for _ in range(3)]
-    data = [episode for each in rounds for episode in each.chosen["data"].episodes]
+    data = [episode for each in rounds for episode in each.episodes]
     assert 1 <= sum(one.record.rendered == "direct" for one in data) < len(data)
     for one in data:
         pictures, is_whole = Tape.unpacked(one.tape).pictures, one.record.rendered == "direct"
         assert (pictures.are_all, pictures.how) == ((True, WHOLE) if is_whole else (False, SPARSE))
-    late = [clip for each in rounds for clip in clips_of(each) if clip.episode.rendered == "replay"]
+    late = [clip for each in rounds for clip in each.clips() if clip.episode.rendered == "replay"]
     (clip,) = [clip for clip in late if places_of(Tape.unpacked(clip.tape))][-1:]
     if env is Lake:
         assert clip.frames == clip.episode.episode_length + 1
@@ -249,7 +171,7 @@ def test_if_the_episode_that_is_rendered_whole_is_lost_the_next_one_is_rendered_
     monkeypatch.setattr("tune_media.rllib.env_runner_taping._MOST_RENDERING", 0.0)
     env_runner.sample(num_timesteps=1, random_actions=True)
     recording.recorder.abandon_all()
-    records = [episode.record for episode in play(4).chosen["data"].episodes]
+    records = [episode.record for episode in play(4).episodes]
     assert "direct" in [record.rendered for record in records]
 
 
@@ -259,7 +181,7 @@ def test_a_clip_that_was_cut_for_lack_of_memory_proves_no_more_than_it_has(monke
     monkeypatch.setattr("tune_media.recording.recorder._CHECKED_EVERY", 1)
     monkeypatch.setattr("tune_media.recording.recorder.MAX_BYTES", 1)
     collected = play(1)
-    (clip,) = clips_of(collected)
+    (clip,) = collected.clips()
     assert (clip.episode.rendered, "no memory left" in clip.note) == ("direct", True)
     assert not any(Tape.unpacked(sample.tape).pictures.are_all for sample in collected.samples)
 
@@ -271,31 +193,9 @@ def test_an_env_that_is_known_not_to_repeat_its_episodes_is_recorded_directly(re
     refuse(recording.replays.recipe.hash, "it draws from the clock")
     for _ in range(2):
         collected = play(2)
-        assert rendered(collected) == {"direct"}
+        assert collected.rendered == {"direct"}
         assert collected.problems == [], "whoever found it out has said so"
     assert recording.replays.mode == "direct"
-
-
-def test_training_episodes_are_rendered_later_too():
-    _, recording, play = recorded(evaluation=False, render="auto")
-    assert rendered(play(2)) == {"direct"}
-    decide(recording.replays.recipe.hash, PROVEN)
-    play(2)  # its envs were reset before the verdict was read
-    collected = play(3)
-    assert rendered(collected) == {"replay"}
-    clip = clips_of(collected)[-1]
-    assert clip.frames == clip.episode.episode_length + 1
-
-
-def test_sub_envs_out_of_reach_are_recorded_directly_and_it_is_said_once():
-    env_runner, _, play = recorded(CountingEnv, 2, {"length": 3}, vectorized=gym.VectorizeMode.ASYNC)
-    try:
-        rounds = [play(2), play(2)]
-    finally:
-        env_runner.stop()
-    assert [rendered(collected) for collected in rounds] == [{"direct"}] * 2
-    (text,) = [one.text for collected in rounds for one in collected.problems if "render" in one.text]
-    assert text.startswith("episodes are rendered while they run: the sub-envs of")
 
 
 @pytest.mark.parametrize("render", ["replay", "auto"])
@@ -304,22 +204,13 @@ def test_episodes_that_begin_in_mid_game_are_recorded_directly_and_it_is_said_on
     problems = list(play(1).problems)  # a life is lost, so the next rounds begin in mid-game
     for _ in range(2):
         collected = play(3)
-        assert rendered(collected) == {"direct"}
-        assert all(clip.frames == clip.episode.episode_length + 1 for clip in clips_of(collected))
+        assert collected.rendered == {"direct"}
+        assert all(clip.frames == clip.episode.episode_length + 1 for clip in collected.clips())
         problems += collected.problems
     texts = [problem.text for problem in problems]
     assert len(texts) == (render == "replay"), "with auto, nobody asked for replays"
     assert all("began it in the middle of a game" in text for text in texts)
     assert all(problem.lost == 0 for problem in problems)
-
-
-def test_an_env_that_takes_no_seed_is_replayed_from_the_states_of_its_generators():
-    _, _, play = recorded(Refuses)
-    collected = play()
-    assert rendered(collected) == {"replay"}
-    assert [clip.frames - 1 for clip in clips_of(collected)[:2]] == [
-        clip.episode.episode_length for clip in clips_of(collected)[:2]
-    ]
 
 
 @pytest.mark.parametrize(
@@ -336,7 +227,7 @@ def test_an_env_that_must_not_be_made_elsewhere_is_recorded_directly_and_it_is_s
     _, _, play = recorded(env, env_config=env_config)
     try:
         collected = play()
-        assert rendered(collected) == {"direct"}
+        assert collected.rendered == {"direct"}
         (problem,) = collected.problems
         assert words in problem.text
         assert problem.lost == 0

@@ -62,17 +62,6 @@ def test_the_old_stack_tells_the_reward_of_a_step_by_the_sum_if_the_env_is_out_o
     assert episode.end_facts() == {"episode_return": 5.0, "weights_version": None}
 
 
-def test_the_old_stack_watches_each_sub_env():
-    env = vector_env()
-    inner = env.envs[1]
-    OldStackEpisode.tap(None, inner)
-    inner.reset(seed=1)
-    _, reward, *_ = inner.step(1)
-    episode = OldStackEpisode(old_episode(total_reward=5.0), None, env, 1)
-    assert (episode.transition(0.0).action, episode.transition(0.0).total_reward) == (1, reward)
-    assert episode.end_facts()["terminated"] is False
-
-
 @pytest.mark.parametrize(("task", "told"), [(3, 3), ("easy", "easy"), ({"level": 1}, "{'level': 1}"), (None, "None")])
 def test_a_task_is_a_plain_value_or_text_and_found_inside_wrappers(task, told):
     env = CountingEnv()

@@ -68,14 +68,6 @@ def test_seeds_that_cannot_reach_the_sub_envs_are_a_problem_with_a_remedy():
     assert "tune_media.gym.FixedSeeds" in text
 
 
-def test_an_env_keeps_its_renderer_until_there_is_a_new_one():
-    some, _ = access()
-    first, second = vector_env(), vector_env()
-    renderer = some.renderer_of(first)
-    assert some.renderer_of(first) is renderer
-    assert some.renderer_of(second).env is second
-
-
 def test_a_frame_function_that_cannot_reach_the_sub_envs_is_known_when_they_are_created():
     some, recorder = access(video=VideoOptions(), frame=lambda env: env.render())
     some.are_new(env_runner(), Batch(2))

@@ -4,11 +4,9 @@ import gymnasium as gym
 import numpy as np
 import pytest
 from ray import tune
-from ray.rllib.algorithms.ppo.ppo_torch_policy import PPOTorchPolicy
-from ray.rllib.evaluation.rollout_worker import RolloutWorker
 
 from tests.support.envs import CountingEnv, read_frame
-from tests.support.rllib_configs import env_runner_of, for_env_runner, multi_agent, on_old_stack, own_env
+from tests.support.rllib_configs import env_runner_of, for_env_runner, multi_agent, own_env
 from tune_media.encoding.decode import decode_video
 from tune_media.replay.player import replay
 from tune_media.replay.process import RenderProcess
@@ -175,19 +173,6 @@ def test_each_episode_is_rendered_again_from_its_tape_and_recipe(case):
             if case == "a closure":
                 steps = [read_frame(frame).step for frame in decode_video(clip.data)]
                 assert steps == list(range(clip.frames))
-
-
-def test_the_old_api_stack_has_tapes_too():
-    recorder = record_episodes(sections="train", keep="all", check_frame=False, tapes=True)
-    config = on_old_stack(for_env_runner(CountingEnv, CONFIG, recorder, sub_envs=2, rollout_fragment_length=30))
-    worker = RolloutWorker(env_creator=CountingEnv, default_policy_class=PPOTorchPolicy, config=config)
-    worker.sample()
-    answer = recordings_of(worker)["episodes"].answer(())
-    (recipe,) = answer.recipes.values()
-    with RenderProcess(recipe) as process:
-        for episode in (answer.data[0], answer.data[-1]):
-            clip = process.render(episode.tape, env_index=episode.record.env_index, is_lenient=True)[""]
-            assert clip.frames == 1 + episode.record.episode_length == 7
 
 
 @pytest.mark.parametrize(
