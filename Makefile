@@ -82,8 +82,7 @@ release: $(VENV)/installed
 	$(VENV)/bin/python -m pytest -n 0 -q tests/test_packaging.py
 	.ci/wheel dist
 	.ci/conda/fill dist
-	@grep -q '^url *=' setup.cfg || echo "No url in setup.cfg: README's links to files became plain text."
-	@ls dist; echo "Next, by hand: date the version in CHANGELOG.md, push the tag of the version (a workflow uploads it), send recipe.yaml to conda-forge"
+	@ls dist; echo "Next: RELEASING.md"
 
 clean:
 	rm -rf $(VENV) $(OLDEST) $(PEERS) .venv-lowest .venv-ray-wheel docs/_build build dist $(RESULTS) *.egg-info

@@ -7,6 +7,7 @@ import hashlib
 import os
 import re
 import runpy
+import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -16,6 +17,7 @@ import pytest
 import tune_media as tm
 
 ROOT = Path(__file__).parents[1]
+RELEASING = (ROOT / "RELEASING.md").read_text()
 IMPORTED_AS = {
     "axe-playwright-python": "axe_playwright_python",
     "pillow": "PIL",
@@ -191,7 +193,8 @@ def test_readmes_links_lead_to_the_repository_once_its_url_is_known(monkeypatch)
 
 def test_an_index_shows_links_once_the_url_is_known(monkeypatch):
     given, names = setup_py(monkeypatch)
-    assert given["project_urls"] == {}
+    assert given["project_urls"] == names["project_urls"](names["repository"])
+    assert names["project_urls"](None) == {}
     links = names["project_urls"]("https://h/me/p")
     assert (links["Issues"], links["Documentation"]) == ("https://h/me/p/issues", "https://me.github.io/p/")
 
@@ -216,5 +219,51 @@ def test_a_release_fills_the_conda_recipe(tmp_path):
     assert f"sha256: {hashlib.sha256(b'an sdist').hexdigest()}" in recipe
     assert "/releases/download/v${{ version }}/tune_media-${{ version }}.tar.gz" in recipe  # conda-forge's bot finds it
     assert not {"VERSION", "SHA256"} & set(re.findall(r"\w+", recipe))
-    assert set(re.findall(r"\b(?:REPOSITORY|MAINTAINER|[A-Z]+_URL)\b", recipe)) == {"REPOSITORY", "MAINTAINER"}
+    assert set(re.findall(r"\b(?:REPOSITORY|MAINTAINER|[A-Z]+_URL)\b", recipe)) <= {"REPOSITORY", "MAINTAINER"}
     assert recipe.startswith("schema_version")
+
+
+OTHERS = r"\b(?:TODO|TBD|FIXME|XXX|CHANGEME|YOUR [A-Z]{3,}|example\.org)\b"  # nor may there be one of these
+PUBLISHED = (".ci", ".github", "docs", "examples", "skills", "tune_media")
+BINARY = (".gif", ".png", ".pyc")
+
+
+def placeholders():
+    """Return each word that stands for what a person fills in, with its file, from the table of RELEASING.md."""
+    rows = re.findall(r"^\| (`.*`) \| (`.*`) \| ", RELEASING, re.MULTILINE)
+    named = [[re.findall("`(.*?)`", cell) for cell in row] for row in rows]
+    return {(word, file) for words, files in named for word in words for file in files}
+
+
+def placeholders_in(root):
+    words = "|".join(sorted({word for word, _ in placeholders()}))
+    files = [path for path in root.iterdir() if path.name not in ("RELEASING.md", "THIRD_PARTY_NOTICES")]
+    files += [path for name in PUBLISHED for path in (root / name).rglob("*") if "_build" not in path.parts]
+    texts = {path: path.read_text(errors="ignore") for path in files if path.is_file() and path.suffix not in BINARY}
+    found = re.compile(rf"\b(?:{words})\b|{OTHERS}")
+    return {(word, str(path.relative_to(root))) for path, text in texts.items() for word in found.findall(text)}
+
+
+def test_all_that_a_person_fills_in_is_in_the_table_of_releasing():
+    if "url" in setup_cfg()["metadata"]:  # a person has filled it in
+        assert placeholders_in(ROOT) <= placeholders()
+    else:
+        assert placeholders_in(ROOT) == placeholders()
+
+
+@pytest.mark.slow
+def test_the_commands_of_releasing_fill_all_in_and_the_package_is_right_then(tmp_path):
+    copy = tmp_path / "copy"
+    others = shutil.ignore_patterns(".?*", "_build", "build", "dist", "__pycache__", "*.png", "*.gif", "*.mp4", "*.db")
+    shutil.copytree(ROOT, copy, ignore=others)
+    shutil.copytree(ROOT / ".ci", copy / ".ci")
+    names, release = re.findall(r"^```sh\n(export .*?)^(?:git diff|make release)", RELEASING, re.MULTILINE | re.DOTALL)
+    script = names.replace("'...@...'", "'us@lab'").replace("'..., ...'", "'A. B, C. D'").replace("'...'", "'lab'")
+    subprocess.run(["bash", "-euc", script + release], cwd=copy, check=True)
+    assert {file for _, file in placeholders_in(copy)} == {name for _, name in placeholders() if "upstream" in name}
+    assert "go to us@lab." in (copy / "docs/support.md").read_text()
+    assert "<!--" not in (copy / "README.md").read_text()
+    assert re.search(r"^date-released: [\d-]{10}$", (copy / "CITATION.cff").read_text(), re.MULTILINE)
+    options = ["--noconftest", "-qn0", "-kindex or conda or version or person", "tests/test_packaging.py"]
+    told = subprocess.run([sys.executable, "-m", "pytest", *options], cwd=copy, capture_output=True, text=True)
+    assert told.returncode == 0, told.stdout
