@@ -10,7 +10,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 from click.testing import CliRunner
-from hypothesis import HealthCheck, example, given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 from ray import tune
@@ -19,6 +19,7 @@ import tune_media as tm
 from tests.support.experiment import fit
 from tests.support.fake_trial import FakeTrial, run
 from tests.support.index_lines import parse_index
+from tests.support.properties import few, many
 from tune_media.cli import main
 from tune_media.results.clean import clean_result
 from tune_media.results.old_api_stack import Windows, new_episodes
@@ -34,9 +35,7 @@ from tune_media.values.strict_json import as_plain, json_bytes
 from tune_media.values.video import Video, is_whole_mp4
 from tune_media.viewing.trials import media_table
 
-HEALTH = [HealthCheck.too_slow, HealthCheck.data_too_large]
-hostile = settings(max_examples=60, derandomize=True, deadline=None, database=None, suppress_health_check=HEALTH)
-few = settings(hostile, max_examples=25)  # each one is written and read by several
+hostile = settings(many, max_examples=60)
 
 ODD_TEXTS = (
     "", "/", "..", "../../etc/passwd", "a/../../b", "/etc/passwd", "C:\\Windows\\..\\x", "a\0b", "a\nb\r\nc",

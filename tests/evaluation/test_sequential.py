@@ -1,6 +1,9 @@
 import numpy as np
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
+from tests.support.properties import few
 from tune_media.evaluation import sequential
 from tune_media.evaluation.request import in_order
 from tune_media.evaluation.sequential import (
@@ -22,6 +25,7 @@ pytestmark = pytest.mark.any_ray
 
 SHARE = Margin(0.05, is_share=True)
 GATES = 100
+BOUNDS = [None, (0.0, 200.0)]
 
 
 def verdicts(base, candidate, margin, bounds=None, **known):
@@ -44,45 +48,37 @@ def test_equal_constant_returns_pass_only_when_a_rare_failure_would_have_shown(r
     assert found.verdict == PASS and 59 <= found.seeds <= 100
 
 
-def test_a_collapse_is_stopped_within_a_few_seeds():
+def test_a_collapse_is_stopped_within_a_few_seeds_and_a_share_is_of_the_size_of_the_mean():
     assert standing(np.full(200, 500.0), np.full(200, 100.0), SHARE).seeds < 20
-
-
-def test_the_verdict_is_what_the_interval_says():
-    random = np.random.default_rng(1)
-    for shift in (-20.0, -5.0, 0.0, 5.0):
-        base, candidate = random.normal(100, 10, 150), random.normal(100 + shift, 10, 150)
-        found = standing(base, candidate, SHARE)
-        assert (found.verdict == PASS) == (found.low > -found.margin)
-        assert (found.verdict == WORSE) == (found.high < -found.margin + 1e-9)
-        assert found.low < found.difference < found.high
-
-
-def test_an_offset_of_all_returns_hides_no_loss():
-    random = np.random.default_rng(5)
-    base, candidate = random.normal(0, 1, 200), random.normal(-1, 1, 200)
-    found = [standing(base + offset, candidate + offset, Margin(0.25)) for offset in (0.0, 1e4)]
-    assert found[0].verdict == WORSE and found[0].seeds == found[1].seeds
-    base, candidate = random.normal(5000, 100, 200), random.normal(4700, 100, 200)  # 6 % worse
+    base, candidate = np.random.default_rng(5).normal([[5000.0], [4700.0]], 100, (2, 200))  # 6 % worse
     assert standing(base, candidate, SHARE).verdict == WORSE
+    assert standing(-base, -candidate, SHARE).margin == pytest.approx(250, rel=0.1)
 
 
-def test_a_larger_margin_takes_no_more_seeds():
-    random = np.random.default_rng(6)
-    for _ in range(10):
-        base, candidate = random.normal(size=(2, 200))
-        taken = [standing(base, candidate, Margin(margin)) for margin in (0.5, 1, 2, 5, 10)]
-        seeds = [found.seeds if found.verdict == PASS else 999 for found in taken]
-        assert seeds == sorted(seeds, reverse=True) and seeds[-1] == 14
-
-
-def test_it_goes_on_where_it_was_undecided():
-    random = np.random.default_rng(7)
-    base, candidate = random.normal(100, 10, 200), random.normal(90, 10, 200)
-    whole = standing(base, candidate, SHARE)
-    assert whole.seeds > 20
-    early = standing(base[:20], candidate[:20], SHARE)
-    assert early.verdict == UNDECIDED and standing(base, candidate, SHARE, after=early.seeds) == whole
+@few
+@given(st.integers(0, 2**32), st.floats(-20, 10), st.sampled_from(BOUNDS), st.floats(1e-3, 1e6), st.floats(-1e4, 1e4))
+def test_a_verdict_is_what_its_interval_says_whatever_the_unit_and_however_many_seeds_follow(
+    seed, shift, bounds, scale, offset
+):
+    random = np.random.default_rng(seed)
+    base, candidate = np.clip(random.normal([[100.0], [100.0 + shift]], 6, (2, 80)), 0, 200)
+    found = standing(base, candidate, Margin(5.0), bounds)
+    assert (found.verdict == PASS) == (found.low > -found.margin)
+    assert (found.verdict == WORSE) == (found.high < -found.margin + 1e-9)
+    assert found.low <= found.difference <= found.high
+    early, before = (standing(base[:n], candidate[:n], Margin(5.0), bounds) for n in (found.seeds, found.seeds - 1))
+    assert early == found and before.verdict == UNDECIDED
+    assert standing(base, candidate, Margin(5.0), bounds, after=found.seeds - 1) == found
+    wider = standing(base, candidate, Margin(9.0), bounds)
+    assert wider.verdict != WORSE or found.verdict == WORSE
+    assert found.verdict != PASS or (wider.verdict == PASS and wider.seeds <= found.seeds)
+    if bounds is None:
+        moved = standing(base * scale + offset, candidate * scale + offset, Margin(5.0 * scale))
+        large = standing(base * scale, candidate * scale, SHARE)
+        small = standing(base, candidate, SHARE)
+        assert (large.verdict, large.seeds) == (small.verdict, small.seeds)
+        assert large.low == pytest.approx(small.low * scale, rel=1e-6)
+        assert moved.verdict == WORSE or found.verdict != WORSE  # an offset hides no loss
 
 
 def test_a_floor_is_reached_missed_or_open():
@@ -111,24 +107,6 @@ def test_a_candidate_that_fails_on_later_seeds_does_not_pass_by_the_earlier_ones
     )
     assert by_number[0] > 0.9  # wrong
     assert by_hash[0] == 0 and by_hash[1] > 0.85
-
-
-def test_what_is_played_after_the_verdict_changes_nothing():
-    random = np.random.default_rng(2)
-    base, candidate = random.normal(100, 10, 200), random.normal(60, 10, 200)
-    short = standing(base, candidate, SHARE)
-    assert short.seeds < 50
-    assert standing(base[: short.seeds], candidate[: short.seeds], SHARE) == short
-    assert standing(base[: short.seeds - 1], candidate[: short.seeds - 1], SHARE).verdict == UNDECIDED
-
-
-def test_scores_may_be_scaled_and_a_share_is_of_the_size_of_the_mean():
-    random = np.random.default_rng(3)
-    base, candidate = random.normal(100, 10, 150), random.normal(80, 10, 150)
-    small, large = (standing(base * by, candidate * by, SHARE) for by in (1.0, 1e6))
-    assert (small.verdict, small.seeds) == (large.verdict, large.seeds)
-    assert large.low == pytest.approx(small.low * 1e6, rel=1e-6)
-    assert standing(-base, -candidate, SHARE).margin == pytest.approx(5, rel=0.1)
 
 
 def test_nothing_is_known_of_no_seed_and_of_one():

@@ -194,6 +194,8 @@ def test_files_of_lerobots_writer_give_each_clip_the_numbers_of_its_episode(name
         assert len(trial.run.episodes) == info.get("overall", {"n_episodes": 4})["n_episodes"]
         average = info.get("overall", info.get("aggregated"))["avg_sum_reward"]
         assert trial.last_metrics["evaluation/episode_return_mean"] == pytest.approx(average)
+        if name == "lerobot_eval_old":  # the folder of the clips, given alone
+            assert [row["episode_return"] for row in tm.load(Path(trial.path) / "videos")] == returns
 
 
 def test_files_of_other_tools_give_clips_their_steps():

@@ -4,7 +4,11 @@ import zlib
 import msgpack
 import numpy as np
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from hypothesis.extra import numpy as hnp
 
+from tests.support.properties import DTYPES, EXACT, assert_same, many
 from tests.support.taped import take_step
 from tune_media.recording.overlay_lines import Lines
 from tune_media.replay import tape as tapes
@@ -12,28 +16,10 @@ from tune_media.replay.tape import Actions, Tape, checksum
 from tune_media.replay.tape_recorder import TapeRecorder
 from tune_media.values.plain import pack_exactly, unpack
 
-ACTIONS = [
-    [np.int64(1), np.int64(0)],
-    [np.array([0.25, -1.0], np.float32), np.array([0.5, 2.0], np.float32)],
-    [np.array([[1, 2]], np.int8), np.array([3, 4], np.int8)],  # another shape
-    [1, 2, 2**70],
-    [np.int64(1), 1, "up"],
-    [{"left": np.int64(1), "right": np.array([0.5])}, {"right": np.array([1.5])}],
-    [(1, np.array([2.0])), (0, np.array([1.0]))],
-]
+LIKE_ONE_ANOTHER = st.tuples(DTYPES, hnp.array_shapes(max_dims=2, max_side=3)).flatmap(
+    lambda kind: st.lists(hnp.from_dtype(kind[0]), max_size=5) | st.lists(hnp.arrays(*kind), max_size=5)
+)
 MASKED = [np.ma.array([1.0, 2.0, 3.0], mask=[0, 1, 0]), np.ma.array([4.0, 5.0, 6.0])]
-
-
-def same(one, other):
-    if isinstance(one, dict):
-        return one.keys() == other.keys() and all(same(one[key], other[key]) for key in one)
-    if isinstance(one, tuple):
-        return all(map(same, one, other))
-    return (
-        type(one) is type(other)
-        and np.array_equal(one, other)
-        and getattr(one, "dtype", 0) == getattr(other, "dtype", 0)
-    )
 
 
 def stored_and_read(value):
@@ -47,16 +33,15 @@ def test_actions_of_an_own_class_come_back_as_the_arrays_inside_them():
     assert [actions[index].tolist() for index in range(2)] == [[1.0, 2.0, 3.0], [4.0, 5.0, 6.0]]
 
 
-@pytest.mark.parametrize("given", ACTIONS, ids=str)
-def test_actions_come_back_as_they_were(given):
+@many
+@given(LIKE_ONE_ANOTHER | st.lists(EXACT, max_size=5))
+def test_actions_come_back_as_they_were(taken):
     actions = Actions()
-    for action in given:
+    for action in taken:
         actions.append(action)
-    assert len(actions) == len(given)
     stored = Actions.unpacked(*map(stored_and_read, actions.packed()))
-    for found in (actions, stored):
-        assert all(map(same, given, (found[index] for index in range(len(given)))))
-        assert found.nbytes > 0
+    for read in (actions, stored):
+        assert_same([read[index] for index in range(len(read))], taken)
 
 
 def test_arrays_of_an_own_class_are_taped_by_their_values():

@@ -1,96 +1,107 @@
 """The fold of a trial's lines: the same whatever their order, repeats, and what was folded before."""
 
-import random
+import functools
 
-import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from tests.support.index_lines import typed
+from tests.support.properties import many
 from tune_media.storage import fold as fold_module
-
-KEYS = ("best", "worst", "last")
 
 
 def fold(lines):
     return [line.fields() for line in fold_module.fold(map(typed, lines))]
 
 
-def history(seed):
-    """Return the lines of a made-up trial in the order of writing, and what is true at their end.
-
-    What is true: the status of each medium under each key, and whether its trial has left it behind.
-    """
-    rng = random.Random(seed)
-    row, iteration, trial, lines, truth, tapes = 1000, 0, "t1", [], {}, []
-
-    def write(id, key, status, **more):
-        known = truth[id, key]
-        known["line"] = {**known["line"], "status": status, **more}
-        lines.append(known["line"])
-        known["status"] = status
-
-    for number in range(rng.randint(1, 40)):
-        row += 1
-        if iteration and rng.random() < 0.15:
-            iteration = rng.randint(0, iteration)
-            lines.append({"event": "back", "row": row, "trial_id": trial, "training_iteration": iteration + 1})
-            for known in truth.values():
-                known["back"] |= known["trial"] == trial and known["iteration"] > iteration
-            row += 1
-        if rng.random() < 0.05:
-            trial, iteration = "t2", 0  # another trial uses the folder
-        iteration += 1
-        again = [key for key, known in truth.items() if known["trial"] == trial and known["status"] == "stored"]
-        if again and rng.random() < 0.15:
-            id = rng.choice(again)[0]
-            lines.append({"event": "again", "row": row, "trial_id": trial, "id": id})
-            for key, known in truth.items():
-                known["back"] &= not (key[0] == id and known["trial"] == trial)
-        else:
-            status = rng.choice(["stored", "waiting", "failed"])
-            for key in rng.sample(KEYS, rng.randint(1, 2)):
-                line = {"row": row, "trial_id": trial, "id": f"m{number}", "section": "e", "key": key}
-                line |= {"path": f"media/{number}", "training_iteration": iteration}
-                truth[f"m{number}", key] = {"line": line, "back": False, "iteration": iteration, "trial": trial}
-                write(f"m{number}", key, status)
-                tapes += [(f"m{number}", key)] if status == "waiting" else []
-        if tapes and rng.random() < 0.5:
-            key = tapes.pop(rng.randrange(len(tapes)))
-            if truth[key]["status"] == "waiting":
-                write(*key, rng.choice(["stored", "stored", "tape", "failed"]))
-        stored = [key for key, known in truth.items() if known["status"] == "stored"]
-        if stored and rng.random() < 0.08:  # its file is not there; perhaps it comes in the end
-            key = rng.choice(stored)
-            lost = fold_module.as_failed(typed(truth[key]["line"]), "lost")
-            write(*key, "failed", **{"try": lost.tries, "note": "lost"})
-            if rng.random() < 0.5:
-                write(*key, "stored", **{"try": lost.tries + 1})
-    return lines, {(*key, known["trial"]): (known["status"], known["back"]) for key, known in truth.items()}
+def is_of(id, line):
+    return line["id"] == id
 
 
-def seen(lines):
-    return {
-        tuple(map(one.get, ("id", "key", "trial_id"))): (one["status"], bool(one.get("rolled_back"))) for one in lines
-    }
+class History:
+    """A made-up trial: its lines in the order of writing, and the line of each medium under each key that is true."""
+
+    def __init__(self):
+        self.row, self.iteration, self.trial, self.lines, self.truth = 1000, 0, "t1", [], {}
+
+    def write(self, line, **more):
+        self.lines.append({**line, **more})
+        place = line["id"], line["key"], line["trial_id"]
+        self.truth[place] = self.lines[-1], self.truth.get(place, (None, False))[1]
+
+    def event(self, kind, is_meant, is_back, **more):
+        self.lines.append({"event": kind, "row": self.row, "trial_id": self.trial, **more})
+        for place, (line, _) in self.truth.items():
+            if line["trial_id"] == self.trial and is_meant(line):
+                self.truth[place] = line, is_back
+
+    def chosen(self, status, number):
+        lines = [line for line, _ in self.truth.values() if line["status"] == status]
+        return lines[number % len(lines) :][:1] if lines else []
+
+    def records(self, keys, status):
+        self.iteration += 1
+        facts = {"row": self.row, "trial_id": self.trial, "id": f"m{self.row}", "section": "e", "path": "media/x"}
+        for key in keys:
+            self.write({**facts, "key": key, "training_iteration": self.iteration, "status": status})
+
+    def records_again(self, number):
+        for line in self.chosen("stored", number):
+            if line["trial_id"] == self.trial:
+                self.iteration += 1
+                self.event("again", functools.partial(is_of, line["id"]), False, id=line["id"])
+
+    def renders(self, number, status):
+        for line in self.chosen("waiting", number):
+            self.write(line, status=status)
+
+    def loses(self, number, comes_back):
+        for line in self.chosen("stored", number):
+            lost = fold_module.as_failed(typed(line), "lost")
+            self.write(line, status="failed", note="lost", **{"try": lost.tries})
+            if comes_back:
+                self.write(line, status="stored", note="lost", **{"try": lost.tries + 1})
+
+    def goes_back(self, iteration):
+        self.iteration = min(self.iteration, iteration)
+        reached = self.iteration
+        self.event("back", lambda line: line["training_iteration"] > reached, True, training_iteration=reached + 1)
+
+    def is_another(self):
+        self.trial, self.iteration = "t2", 0  # it uses the folder of the first
+
+
+NUMBERS, STATUSES = st.integers(0, 30), st.sampled_from(["stored", "waiting", "failed"])
+KEYS = st.lists(st.sampled_from(["best", "worst", "last"]), min_size=1, max_size=2, unique=True)
+STEPS = st.one_of(
+    st.tuples(st.just("records"), KEYS, STATUSES),
+    st.tuples(st.just("records_again"), NUMBERS),
+    st.tuples(st.just("renders"), NUMBERS, st.sampled_from(["stored", "tape", "failed"])),
+    st.tuples(st.just("loses"), NUMBERS, st.booleans()),
+    st.tuples(st.just("goes_back"), st.integers(0, 9)),
+    st.just(("is_another",)),
+)
 
 
 def whole(lines):
     return sorted(repr(sorted(line.items())) for line in lines)
 
 
-@pytest.mark.parametrize("part", range(10))
-def test_it_finds_what_is_true_of_random_histories_in_any_order(part):
-    for seed in range(100 * part, 100 * (part + 1)):
-        lines, truth = history(seed)
-        rng, found = random.Random(seed), fold(lines)
-        assert seen(found) == truth, seed
-        mixed = lines + rng.sample(lines, rng.randint(0, len(lines)))
-        rng.shuffle(mixed)
-        assert whole(fold(mixed)) == whole(found), seed
-        cut = rng.randint(0, len(lines))
-        assert whole(fold([*fold(lines[:cut]), *lines[cut:]])) == whole(found), seed
-        assert whole(fold([*fold(lines[:cut]), *lines])) == whole(found), seed
-        assert whole(fold([*found, *lines[:cut]])) == whole(found), seed
-        assert whole(fold(found)) == whole(found), seed
+@many
+@given(st.lists(STEPS, min_size=5, max_size=40), NUMBERS, st.randoms(use_true_random=False))
+def test_it_finds_what_is_true_of_any_history_in_any_order(steps, cut, random):
+    history = History()
+    for name, *how in steps:
+        history.row += 1
+        getattr(history, name)(*how)
+    lines, found = history.lines, fold(history.lines)
+    seen = {tuple(map(one.get, ("id", "key", "trial_id"))): (one["status"], "rolled_back" in one) for one in found}
+    assert seen == {place: (line["status"], is_back) for place, (line, is_back) in history.truth.items()}
+    mixed = [*lines, *random.sample(lines, random.randint(0, len(lines)))]
+    random.shuffle(mixed)
+    head, rest = lines[:cut], lines[cut:]
+    for others in (mixed, [*fold(head), *rest], [*fold(head), *lines], [*found, *head], found):
+        assert whole(fold(others)) == whole(found)
 
 
 def line(**more):
@@ -101,8 +112,3 @@ def line(**more):
 def test_of_two_lines_with_the_same_try_and_status_the_same_one_is_valid_in_any_order():
     one, other = line(compared="steps"), line(compared="steps, pictures", note="why")
     assert fold([one, other]) == fold([other, one, other]) == fold([*fold([one]), other])
-
-
-def test_lines_of_another_trial_in_the_folder_are_untouched():
-    back = {"event": "back", "row": 5, "trial_id": "t2", "training_iteration": 1}
-    assert fold([line(), back]) == [line()]

@@ -19,3 +19,8 @@ def batch_of(*episodes):
             for index, (metrics, series) in enumerate(episodes)
         )
     )
+
+
+def episodes_of(*records):
+    """Return a batch of episodes of which nothing but their records is known."""
+    return EpisodeBatch(tuple(EpisodeData(record, {}) for record in records))

@@ -99,9 +99,16 @@ def served(host: str, experiment: Path, folder: Path, token: str | None = None) 
     if host == "tensorboard":
         yield tensorboard_url(experiment, reload_interval=0)  # once: it would read on until the process ends
         return
+    with watched(experiment, token=token) as url:
+        yield url
+
+
+@contextlib.contextmanager
+def watched(folder: Path, **options: Any) -> Iterator[str]:
+    """Serve a folder as ``watch`` does; yield the address."""
     from tune_media.viewing.watch import make_watch_server
 
-    server = make_watch_server(str(experiment), token=token)
+    server = make_watch_server(str(folder), **options)
     thread = threading.Thread(target=server.serve_forever)
     thread.start()
     try:

@@ -11,6 +11,7 @@ import numpy as np
 
 import tune_media as tm
 from tests.support.stores import StoredTrial
+from tests.support.viewing import write_run
 
 
 def make_trial(
@@ -20,8 +21,6 @@ def make_trial(
 
     The frames of a clip are grey, each a little lighter than the one before.
     """
-    folder.mkdir(parents=True)
-    (folder / "params.json").write_text(json.dumps(params))
     store = StoredTrial.in_folder(folder)
     lines = []
     for number, (step, episode_return) in enumerate(returns.items(), 1):
@@ -29,7 +28,7 @@ def make_trial(
         clip = tm.Video.from_encoded(_grey_clip(number, frames, fps), episode=record)
         store.add(clip, step=step, iteration=number)
         lines.append({"training_iteration": number, "env_runners": {"episode_return_mean": episode_return}, "lr": 1})
-    (folder / "result.json").write_text("".join(json.dumps(line) + "\n" for line in lines))
+    write_run(folder, params, *lines)
     store.finish()
     return folder
 
@@ -46,4 +45,12 @@ def make_experiment(folder: Path) -> Path:
     make_trial(folder / "trial_b", {"lr": 0.2, "gamma": 0.9, "seed": 7}, {10: 2.0, 20: 9.0, 30: 4.0})
     (folder / "trial_c").mkdir()
     (folder / "trial_c" / "params.json").write_text(json.dumps({"lr": 0.3, "gamma": 0.9, "seed": 7}))
+    return folder
+
+
+def make_seeds(folder: Path, returns: dict[Any, list[float]]) -> Path:
+    """Write a trial of each return, by its learning rate and its place in the list, which is its seed."""
+    for lr, values in returns.items():
+        for seed, value in enumerate(values):
+            make_trial(folder / f"{lr}_{seed}", {"lr": lr, "seed": seed}, {10: float(value)})
     return folder

@@ -66,6 +66,13 @@ class StoredTrial:
         self.lines += files.lines
         return placed.path
 
+    def __enter__(self) -> StoredTrial:
+        return self
+
+    def __exit__(self, kind: object, *_: object) -> None:
+        if kind is None:
+            self.finish()
+
     def goes_on(self, iteration: int) -> None:
         """Take note of the trial's next result: it may go back to an earlier iteration."""
         if self.known.note_iteration_went_back(iteration):

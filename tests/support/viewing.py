@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 import json
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
@@ -69,13 +70,11 @@ def write_trial(
 
     ``storage`` has the filesystem and the path of the trial's folder there; None: ``folder``.
     """
-    folder.mkdir(parents=True)
-    (folder / "params.json").write_text(json.dumps({"lr": number / 10, "env": "E", **params}))
     results = [
         {"training_iteration": step, "episode_return_mean": number + step, "config": {"lr": 1}, "note": "x"}
         for step in steps
     ]
-    (folder / "result.json").write_text("".join(json.dumps(result) + "\n" for result in results))
+    write_run(folder, {"lr": number / 10, "env": "E", **params}, *results)
     place = TrialLocation(*(storage or (pyarrow.fs.LocalFileSystem(), str(folder))), folder, f"id_{number}")
     store = StoredTrial(place)
     for step in steps:
@@ -91,6 +90,30 @@ def write_trial(
         store.add(batch, "evaluation", "episodes/data", step)
     store.finish()
     return folder
+
+
+def write_run(folder: Path, params: Any, *results: dict[str, Any]) -> Path:
+    """Write what Tune has of a trial: its hyperparameters and its results."""
+    folder.mkdir(parents=True, exist_ok=True)
+    (folder / "params.json").write_text(json.dumps(params))
+    return write_results(folder, *results) if results else folder
+
+
+def write_results(folder: Path, *results: dict[str, Any]) -> Path:
+    """Write the results of a trial in place of those that it has."""
+    numbered = [{"training_iteration": number, **result} for number, result in enumerate(results, 1)]
+    (folder / "result.json").write_text("".join(json.dumps(result) + "\n" for result in numbered))
+    return folder
+
+
+def index_lines(folder: Path) -> list[dict[str, Any]]:
+    """Return the index of a trial."""
+    return [json.loads(line) for line in (folder / "media" / "index.jsonl").read_text().splitlines()]
+
+
+def write_index(folder: Path, lines: Iterable[dict[str, Any]]) -> None:
+    """Write the index of a trial in place of the one that it has."""
+    (folder / "media" / "index.jsonl").write_text("".join(json.dumps(line) + "\n" for line in lines))
 
 
 def write_snapshot(

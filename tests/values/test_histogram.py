@@ -3,26 +3,20 @@ import math
 
 import numpy as np
 import pytest
+from hypothesis import example, given
+from hypothesis import strategies as st
 
 import tune_media as tm
+from tests.support.properties import many
 
 
-@pytest.mark.parametrize(
-    "values",
-    [
-        [],
-        [math.nan],
-        [1.0, 1.0],
-        [1, 2, math.inf, -math.inf, math.nan],
-        [5],
-        [0.3, 0.1 + 0.2],
-        [1e16, 1e16 + 2],
-        [1e308, -1e308],
-        [5e-324, 0],
-    ],
-)
-def test_a_histogram_takes_what_would_break_others(values):
-    histogram = tm.Histogram(values)
+@many
+@given(st.lists(st.floats(), max_size=5), st.integers(1, 70))
+@example([1e16, 1e16 + 2], 64)
+@example([1e308, -1e308], 64)
+@example([5e-324, 0.0], 64)
+def test_a_histogram_takes_what_would_break_others(values, bins):
+    histogram = tm.Histogram(values, bins)
     finite = [value for value in values if math.isfinite(value)]
     assert histogram.count == len(finite) == sum(histogram.counts)
     assert histogram.nonfinite == len(values) - len(finite)

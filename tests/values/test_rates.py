@@ -3,15 +3,21 @@
 import math
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 from scipy import stats
 
-from tune_media.values.rates import wilson
+from tests.support.properties import many
+from tune_media.values.rates import total_of, wilson
 
 
-@pytest.mark.parametrize(("count", "total"), [(40, 40), (0, 40), (1, 1), (0, 1), (7, 20), (39, 40), (500, 1000)])
-def test_it_is_wilsons(count, total):
+@many
+@given(st.integers(1, 3000).flatmap(lambda total: st.tuples(st.integers(0, total), st.just(total))))
+def test_it_is_wilsons_and_tells_of_how_many_it_is(rate):
+    count, total = rate
     truth = stats.binomtest(count, total).proportion_ci(method="wilson")
     assert wilson(count, total) == pytest.approx((truth.low, truth.high), abs=1e-12)
+    assert total_of(count / total, *wilson(count, total)) == total
 
 
 def test_nothing_has_no_rate():

@@ -3,6 +3,7 @@
 import pytest
 
 from tests.support.browser import served, viewer_page
+from tests.support.page_code import page_code
 
 
 @pytest.fixture(scope="module")
@@ -17,3 +18,9 @@ def viewer(browser, url):
         viewer.url = url
         yield viewer
         assert viewer.errors == []
+
+
+@pytest.fixture(scope="session", name="page_code")
+def _page_code():
+    with page_code() as run:
+        yield run

@@ -8,11 +8,11 @@ import pyarrow.fs
 import pytest
 
 import tune_media as tm
+from tests.support.batches import episodes_of
 from tests.support.recorded import make_experiment, make_trial
 from tests.support.stores import StoredTrial
-from tests.support.viewing import RefusingStorage, on
+from tests.support.viewing import RefusingStorage, on, write_run
 from tune_media.experiment import places
-from tune_media.values.episodes import EpisodeBatch, EpisodeData
 from tune_media.viewing.grid_choice import choose_tiles
 from tune_media.viewing.trials import trial_table
 
@@ -20,14 +20,12 @@ from tune_media.viewing.trials import trial_table
 @pytest.fixture
 def experiment(tmp_path, frames):
     for number in (1, 0):
-        folder = tmp_path / "exp" / f"trial_{number}"
-        folder.mkdir(parents=True)
-        (folder / "params.json").write_text(json.dumps({"lr": number / 10, "env_config": {"size": 3}, "list": [1]}))
-        store = StoredTrial.in_folder(folder, f"id_{number}")
-        for step in (20, 3):
-            record = tm.EpisodeRecord("episode", 1.5, 3)
-            store.add(tm.Video(frames(4), episode=record), "evaluation", "episodes/best", step)
-        store.finish()
+        params = {"lr": number / 10, "env_config": {"size": 3}, "list": [1]}
+        folder = write_run(tmp_path / "exp" / f"trial_{number}", params)
+        with StoredTrial.in_folder(folder, f"id_{number}") as store:
+            for step in (20, 3):
+                record = tm.EpisodeRecord("episode", 1.5, 3)
+                store.add(tm.Video(frames(4), episode=record), "evaluation", "episodes/best", step)
     (tmp_path / "exp" / "trial_2").mkdir()
     return tmp_path / "exp"
 
@@ -53,16 +51,14 @@ def test_rows_are_ordered_and_carry_their_hyperparameters(experiment):
 
 def test_a_notebook_shows_a_clip_a_picture_and_what_cannot_be_shown_as_text(tmp_path, frames):
     folder = tmp_path / "exp" / "trial_0"
-    folder.mkdir(parents=True)
-    store = StoredTrial.in_folder(folder, "id_0")
     media = {
         "clip": tm.Video(frames(4)),
         "map": tm.Image(np.zeros((8, 8, 3), np.uint8)),
         "weights": tm.Histogram(np.arange(10.0)),
     }
-    for key, medium in media.items():
-        store.add(medium, "train", key, 1)
-    store.finish()
+    with StoredTrial.in_folder(folder, "id_0") as store:
+        for key, medium in media.items():
+            store.add(medium, "train", key, 1)
     rows = {row["key"]: row for row in tm.load(tmp_path / "exp")}
     shown = {key: row._repr_html_() for key, row in rows.items()}
     assert shown["clip"].count('<video src="data:video/mp4;base64,') == 1
@@ -200,10 +196,8 @@ def test_a_trial_that_cannot_be_read_is_named_and_the_others_are_there(sweep, ca
 def test_of_some_trials_every_view_leaves_the_others_out(tmp_path):
     for number, (lr, gamma, seed) in enumerate(itertools.product((1, 2), (3, 4), (5, 6))):
         folder = make_trial(tmp_path / f"t{number}", {"lr": lr, "gamma": gamma, "env_seed": seed}, {10: float(number)})
-        store = StoredTrial.in_folder(folder)
-        batch = EpisodeBatch((EpisodeData(tm.EpisodeRecord(f"e{number}", 1.0, 3), {}),))
-        store.add(batch, "train", "episodes/data", 10)
-        store.finish()
+        with StoredTrial.in_folder(folder) as store:
+            store.add(episodes_of(tm.EpisodeRecord(f"e{number}", 1.0, 3)), "train", "episodes/data", 10)
     catalog = tm.load(tmp_path)
     few = catalog.of_trials([trial.name for trial in catalog.trials if trial.config["gamma"] == 4])
     assert list(few.compare(by="lr")["n"]) == [2, 2]
@@ -214,11 +208,10 @@ def test_of_some_trials_every_view_leaves_the_others_out(tmp_path):
 
 
 def test_the_best_row_by_the_last_part_of_a_metric(tmp_path):
-    store = StoredTrial.in_folder(tmp_path / "exp" / "trial")
-    for step, speed in ((1, 3.0), (2, 5.0)):
-        record = tm.EpisodeRecord("episode", 1.0, 3, metrics={"agent_0/speed": speed})
-        store.add(tm.Video(np.zeros((2, 8, 8, 3), np.uint8), episode=record), "evaluation", "clip", step)
-    store.finish()
+    with StoredTrial.in_folder(tmp_path / "exp" / "trial") as store:
+        for step, speed in ((1, 3.0), (2, 5.0)):
+            record = tm.EpisodeRecord("episode", 1.0, 3, metrics={"agent_0/speed": speed})
+            store.add(tm.Video(np.zeros((2, 8, 8, 3), np.uint8), episode=record), "evaluation", "clip", step)
     assert tm.load(tmp_path / "exp").best(by="speed")["step"] == 2
 
 

@@ -8,11 +8,12 @@ import pandas as pd
 import pytest
 
 import tune_media as tm
+from tests.support.batches import episodes_of
 from tests.support.commands import command
-from tests.support.recorded import make_trial
+from tests.support.recorded import make_seeds, make_trial
 from tests.support.stores import StoredTrial
-from tests.support.viewing import write_snapshot
-from tune_media.values.episodes import EpisodeBatch, EpisodeData, success_rate
+from tests.support.viewing import write_results, write_run, write_snapshot
+from tune_media.values.episodes import success_rate
 from tune_media.viewing.comparison import judged, last_scores, success_rates
 from tune_media.viewing.trials import configuration_table
 
@@ -121,43 +122,20 @@ def test_a_failed_trial_never_wins(tmp_path):
     assert "Best so far: lr 0.3. One run each cannot tell." in shown
 
 
-@pytest.mark.parametrize(
-    ("returns", "said"),
-    [
-        ({0.1: [1, 2, 3, 2], 0.2: [10, 11, 12, 11]}, "Clearly the best: lr 0.2."),
-        ({0.1: [1, 1], 0.2: [5, 5]}, "Best so far: lr 0.2. Few runs or seeds, all with the same lead."),
-        ({0.1: [1, 2, 3], 0.2: [50]}, "Best so far: lr 0.2. One run cannot tell."),
-        ({0.1: [1, 2], 0.2: [2, 3], 0.3: [3, 4]}, "Best so far: lr 0.3. 2 others may be as good."),
-        ({0.1: [5], 0.2: [9], 0.3: [9], 0.4: [9]}, "Best so far: lr 0.2. 2 others have the same score."),
-        ({0.1: [9, 9, 9, 9], 0.2: [9, 9, 9, 9]}, "Best so far: lr 0.1. Another one has the same score."),
-        ({0.1: [1, 2], 0.2: []}, "One configuration: nothing to compare."),
-    ],
-)
-def test_the_verdict_is_one_short_sentence(tmp_path, returns, said):
-    for lr, values in returns.items():
-        for seed, value in enumerate(values):
-            make_trial(tmp_path / "exp" / f"{lr}_{seed}", {"lr": lr, "seed": seed}, {10: float(value)})
-    verdict = tm.load(tmp_path / "exp").verdict
-    assert verdict.sentence == said
-    assert len(said.split()) <= 15
-
-
 def test_an_interval_that_nobody_knows_stays_unknown_beside_a_rate(tmp_path):
     """The first has one run, so nobody knows how far it is from the second."""
     for lr, counts in {0.1: (40,), 0.2: (10, 10)}.items():
         for seed, count in enumerate(counts):
             folder = make_trial(tmp_path / "exp" / f"lr={lr}_{seed}", {"lr": lr, "seed": seed}, {10: 1.0})
             rate = {"evaluation": {"env_runners": {"custom_metrics": success_rate([n < count for n in range(40)])}}}
-            (folder / "result.json").write_text(json.dumps({"training_iteration": 1, **rate}) + "\n")
+            write_results(folder, rate)
     table = tm.load(tmp_path / "exp").compare(metric="success_rate")
     assert list(table["not_clearly_worse"]) == [False, True]
     assert math.isnan(table["behind_low"][1])
 
 
 def test_returns_that_are_no_numbers_are_no_scores(tmp_path):
-    for lr, values in {0.1: [1.0, 2.0, math.nan], 0.2: [3.0, 4.0, math.inf], 0.3: [math.nan] * 3}.items():
-        for seed, value in enumerate(values):
-            make_trial(tmp_path / "exp" / f"{lr}_{seed}", {"lr": lr, "seed": seed}, {10: value})
+    make_seeds(tmp_path / "exp", {0.1: [1.0, 2.0, math.nan], 0.2: [3.0, 4.0, math.inf], 0.3: [math.nan] * 3})
     catalog = tm.load(tmp_path / "exp")
     assert catalog.verdict.sentence == "Best so far: lr 0.2. Another one may be as good."
     assert list(catalog.compare()["mean"].dropna()) == [3.5, 1.5]
@@ -168,14 +146,11 @@ def test_a_run_without_episodes_takes_the_seeds_of_its_own_pairs_only(tmp_path):
     random = np.random.default_rng(0)
     for number in range(6):
         folder, returns = tmp_path / "exp" / f"trial{number}", random.normal(10 * (number // 2), 1, 8)
-        folder.mkdir(parents=True)
-        (folder / "params.json").write_text(json.dumps({"lr": number // 2, "seed": number % 2}))
-        (folder / "result.json").write_text(json.dumps({"training_iteration": 1, "quality": returns.mean()}) + "\n")
+        write_run(folder, {"lr": number // 2, "seed": number % 2}, {"quality": returns.mean()})
         records = [tm.EpisodeRecord(f"{number}-{seed}", own, 5, seed=seed) for seed, own in enumerate(returns)]
         if number:
-            store = StoredTrial.in_folder(folder)
-            store.add(EpisodeBatch(tuple(EpisodeData(one, {}) for one in records)), "evaluation", "episodes/data", 10)
-            store.finish()
+            with StoredTrial.in_folder(folder) as store:
+                store.add(episodes_of(*records), "evaluation", "episodes/data", 10)
     catalog = tm.load(tmp_path / "exp")
     scores = last_scores(catalog.trials, "quality")
     _, seeded, without = judged(catalog.trials, catalog.statuses, scores, metric="quality")
@@ -197,18 +172,13 @@ def test_trials_of_an_evaluation_are_judged_by_the_first_condition_that_one_of_t
 
 
 def test_two_equal_runs_have_no_interval_in_the_table(tmp_path):
-    for lr in (0.1, 0.2):
-        for seed in range(2):
-            make_trial(tmp_path / "exp" / f"{lr}_{seed}", {"lr": lr, "seed": seed}, {10: lr})
-    assert "nan" not in configuration_table(tm.load(tmp_path / "exp"))
+    folder = make_seeds(tmp_path / "exp", {0.1: [0.1, 0.1], 0.2: [0.2, 0.2]})
+    assert "nan" not in configuration_table(tm.load(folder))
 
 
 def test_runs_of_two_kinds_are_told(tmp_path):
     runs = {0.1: [500, 490, 495, 20, 498], 0.2: [390, 400, 410, 420, 395], 0.3: [450, 455, 460, 445, 9]}
-    for lr, values in runs.items():
-        for seed, value in enumerate(values):
-            make_trial(tmp_path / "exp" / f"{lr}_{seed}", {"lr": lr, "seed": seed}, {10: float(value)})
-    said = tm.load(tmp_path / "exp").verdict.why[1]
+    said = tm.load(make_seeds(tmp_path / "exp", runs)).verdict.why[1]
     rest = "lies far from the others: the mean describes neither kind, and its interval may miss."
     assert said.endswith(f"1 of the 5 runs of #2 {rest}")
 
@@ -252,10 +222,7 @@ def test_repetitions_without_any_seed_are_one_configuration(tmp_path):
 def test_if_a_trial_has_copied_another_each_is_a_policy(tmp_path):
     folder, names = tmp_path / "exp", [f"t_{number:05}" for number in range(3)]
     for number, name in enumerate(names):
-        (folder / name).mkdir(parents=True)
-        (folder / name / "params.json").write_text('{"lr": 0.1}')
-        result = {"training_iteration": 1, "env_runners": {"episode_return_mean": number}}
-        (folder / name / "result.json").write_text(json.dumps(result) + "\n")
+        write_run(folder / name, {"lr": 0.1}, {"env_runners": {"episode_return_mean": number}})
     write_snapshot(folder, **dict.fromkeys(names, "TERMINATED"))
     assert list(tm.load(folder).compare()["n"]) == [3]
     write_snapshot(folder, copied=names[1], **dict.fromkeys(names, "TERMINATED"))
@@ -314,8 +281,7 @@ def test_list_has_the_success_rate_of_a_configuration_as_the_page(tmp_path):
     for number in range(4):
         folder = make_trial(tmp_path / str(number), {"lr": number // 2, "seed": number % 2}, {10: 1.0 + number})
         rate = success_rate([won < 10 + number for won in range(20)]) if number > 1 else {}
-        result = {"training_iteration": 1, "episode_return_mean": float(number), "custom_metrics": rate}
-        (folder / "result.json").write_text(json.dumps(result) + "\n")
+        write_results(folder, {"episode_return_mean": float(number), "custom_metrics": rate})
     catalog = tm.load(tmp_path)
     head, best, other = configuration_table(catalog, width=200).split("\n")
     assert head.split()[-1] == "success"
@@ -338,7 +304,7 @@ def test_a_success_rate_is_compared_like_any_metric(tmp_path):
         for seed, count in enumerate(counts):
             folder = make_trial(tmp_path / "exp" / f"lr={lr}_{seed}", {"lr": lr, "seed": seed}, {10: 1.0})
             rate = {"evaluation": {"env_runners": {"custom_metrics": success_rate([n < count for n in range(40)])}}}
-            (folder / "result.json").write_text(json.dumps({"training_iteration": 1, **rate}) + "\n")
+            write_results(folder, rate)
     catalog = tm.load(tmp_path / "exp")
     table = catalog.compare(metric="success_rate")
     assert list(table["mean"]) == pytest.approx([1.0, 39 / 40, 61 / 120])

@@ -1,5 +1,3 @@
-import json
-
 import gymnasium as gym
 import numpy as np
 import pyarrow.parquet
@@ -9,7 +7,7 @@ import tune_media as tm
 from tests.support.envs import CountingEnv
 from tests.support.stores import StoredTrial
 from tests.support.taped import take_step
-from tests.support.viewing import moving_bar, write_trial
+from tests.support.viewing import moving_bar, write_run, write_trial
 from tune_media.experiment.trial_folders import LogDirectory, Trials
 from tune_media.replay.tape import Tape
 from tune_media.values.episodes import EpisodeBatch, EpisodeData
@@ -37,12 +35,10 @@ def test_a_tape_tells_the_actions_and_the_rewards(tmp_path):
     tape.began(check=1)
     for step in range(3):
         take_step(tape, np.array([step / 2, -1.0], np.float32), check=step, reward=0.1 * step)
-    folder = write_trial(tmp_path / "trial", 1, steps=())
-    store = StoredTrial.in_folder(folder)
     record = tm.EpisodeRecord("e", 1.0, 3, training_iteration=10)
-    store.add(tm.Video(moving_bar(4), fps=10, episode=record), step=10)
-    store.add(EpisodeBatch((EpisodeData(record, tape=tape.packed()),)), "evaluation", "episodes/data", 10)
-    store.finish()
+    with StoredTrial.in_folder(write_trial(tmp_path / "trial", 1, steps=())) as store:
+        store.add(tm.Video(moving_bar(4), fps=10, episode=record), step=10)
+        store.add(EpisodeBatch((EpisodeData(record, tape=tape.packed()),)), "evaluation", "episodes/data", 10)
     (trial,) = Trials([LogDirectory.of(str(tmp_path))]).all()
     (clip,) = trial.lines
     details = episode_details(trial, clip)
@@ -84,13 +80,9 @@ def recorded_by_gym(folder, env, episodes=3, **options):
             env.step(0)
     taken = env.take()
     env.close()
-    folder.mkdir(parents=True)
-    (folder / "params.json").write_text(json.dumps({"lr": 1}))
-    (folder / "result.json").write_text(json.dumps({"training_iteration": 1, "episode_return_mean": 1.0}) + "\n")
-    store = StoredTrial.in_folder(folder)
-    store.add(taken["best"], "", "best", 1)
-    store.add(taken["data"], "", "episodes/data", 1)
-    store.finish()
+    with StoredTrial.in_folder(write_run(folder, {"lr": 1}, {"episode_return_mean": 1.0})) as store:
+        store.add(taken["best"], "", "best", 1)
+        store.add(taken["data"], "", "episodes/data", 1)
     (trial,) = Trials([LogDirectory.of(str(folder.parent))]).all()
     return trial, taken
 

@@ -4,6 +4,7 @@ import pyarrow.parquet
 import pytest
 
 import tune_media as tm
+from tests.support.batches import episodes_of
 from tests.support.recorded import make_trial
 from tests.support.stores import StoredTrial
 from tune_media.values.episodes import EpisodeBatch, EpisodeData
@@ -33,7 +34,7 @@ def catalog(tmp_path_factory):
                 )
                 for number in range(25)
             ]
-            store.add(EpisodeBatch(tuple(EpisodeData(record, {}) for record in records)), "evaluation", "x/data", step)
+            store.add(episodes_of(*records), "evaluation", "x/data", step)
         store.finish()
     return tm.load(experiment)
 
@@ -68,38 +69,6 @@ def test_filters_and_orders_are_those_of_pandas(catalog, table):
     assert {row[0] for row in second["rows"]} == {"b"}
 
 
-def test_hyperparameters_of_several_kinds_are_compared_as_the_page_compares_them(tmp_path):
-    params = [{"det": True, "lr": 0.1}, {"det": False, "lr": "auto"}, {"lr": 0.01}]
-    for number, own in enumerate(params):
-        store = StoredTrial.in_folder(make_trial(tmp_path / "exp" / f"t{number}", own, {}))
-        record = EpisodeData(tm.EpisodeRecord(f"e{number}", 1.0, 2), {})
-        store.add(EpisodeBatch((record,)), "train", "x/data", 10)
-        store.finish()
-    table = EpisodeFiles().table(tm.load(tmp_path / "exp").trials)
-    expected = {"det=true": [0], "det=False": [1], "det!=true": [1, 2], "lr>0.05": [0], "lr=1e-1": [0], "lr=auto": [1]}
-    for where, trials in (expected | {"lr=..0.05": [2], "lr!=0.1": [1, 2]}).items():
-        assert table.found(where).tolist() == trials, where
-
-
-def test_values_are_taken_as_they_are_shown(tmp_path):
-    names = [f"PPO_Cart_a1b2c_0000{number}_{number}_lr=0.1_2026-11-26_10-00-00" for number in range(3)]
-    returns, ends = (123.456, 9.8765, 0.00012345), ((True, True), (False, None), (None, False))
-    for name, episode_return, (terminated, success) in zip(names, returns, ends, strict=True):
-        store = StoredTrial.in_folder(make_trial(tmp_path / "exp" / name, {"f": f"<function {name[15:20]}>"}, {}))
-        facts = {"terminated": terminated, "success": success, "metrics": {"one": 1 / 3}}
-        record = EpisodeData(tm.EpisodeRecord(name, episode_return, 2, **facts), {})
-        store.add(EpisodeBatch((record,)), "train", "x/data", 10)
-        store.finish()
-    catalog = tm.load(tmp_path / "exp")
-    table = EpisodeFiles().table(catalog.trials)
-    expected = {"terminated=yes": [0], "terminated=no": [1], "success=no": [2], "success!=yes": [1, 2]}
-    expected |= {"return=123.5": [0], "return=9.88": [1], "return=9.876": [], "return=9.8765": [1]}
-    expected |= {"return=1.23e-4": [2], "one=0.3333": [0, 1, 2], "one=0.333": [], "return=123": []}
-    expected |= {"trial=a1b2c_00001": [1], "trial=PPO_Cart_a1b2c_00002": [2], f'trial="{names[0]}"': [0]}
-    for where, rows in expected.items():
-        assert table.found(where).tolist() == rows, where
-
-
 def test_texts_of_episodes_are_columns_that_a_filter_takes(tmp_path):
     store = StoredTrial.in_folder(make_trial(tmp_path / "exp" / "a", {}, {}))
     ends = [{"end": "crash"}, {"end": 'a "goal"', "map": [1]}, {}, {"end": "x" * 300, "map": "crash site"}]
@@ -121,14 +90,13 @@ def test_a_table_has_no_column_of_success_unless_somebody_tells_it(table):
 
 @pytest.mark.parametrize(("once", "is_shown"), [(True, True), (False, False), (None, False)])
 def test_a_table_has_success_once_and_at_the_end_only_where_they_differ(tmp_path, once, is_shown):
-    store = StoredTrial.in_folder(make_trial(tmp_path / "exp" / "a", {}, {}))
     at_end = [True, None if once is None else False]
     records = [
         tm.EpisodeRecord(str(number), 1.0, 2, success=end, success_once=end or once, success_at_end=end)
         for number, end in enumerate(at_end)
     ]
-    store.add(EpisodeBatch(tuple(EpisodeData(record) for record in records)), "train", "x/data", 10)
-    store.finish()
+    with StoredTrial.in_folder(make_trial(tmp_path / "exp" / "a", {}, {})) as store:
+        store.add(episodes_of(*records), "train", "x/data", 10)
     table = EpisodeFiles().table(tm.load(tmp_path / "exp").trials)
     assert "success" in table.names
     assert [name in table.names for name in ("success_once", "success_at_end")] == [is_shown] * 2
@@ -160,7 +128,7 @@ def test_a_new_report_is_read_and_a_rolled_back_one_is_left_out(tmp_path):
     files = EpisodeFiles()
 
     def report(step):
-        store.add(EpisodeBatch((EpisodeData(tm.EpisodeRecord(f"e{step}", 1.0, 2), {}),)), "train", "x/data", step)
+        store.add(episodes_of(tm.EpisodeRecord(f"e{step}", 1.0, 2)), "train", "x/data", step)
         store.finish()
         return files.table(tm.load(tmp_path / "exp").trials).rows()["total"]
 
@@ -179,9 +147,8 @@ def test_a_new_report_is_read_and_a_rolled_back_one_is_left_out(tmp_path):
 )
 def test_a_file_with_episodes_of_other_types_is_left_out_with_a_warning(tmp_path, caplog, column, wrong):
     for name in ("a", "b"):
-        store = StoredTrial.in_folder(make_trial(tmp_path / "exp" / name, {}, {}))
-        store.add(EpisodeBatch((EpisodeData(tm.EpisodeRecord(name, 1.0, 2), {}),)), "train", "x/data", 10)
-        store.finish()
+        with StoredTrial.in_folder(make_trial(tmp_path / "exp" / name, {}, {})) as store:
+            store.add(episodes_of(tm.EpisodeRecord(name, 1.0, 2)), "train", "x/data", 10)
     (file,) = (tmp_path / "exp" / "a").rglob("data-*.parquet")
     table = pyarrow.parquet.read_table(file)
     pyarrow.parquet.write_table(table.set_column(table.column_names.index(column), column, wrong), file)

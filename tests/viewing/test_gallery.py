@@ -1,14 +1,17 @@
+import functools
 import json
 
 import numpy as np
 import pytest
+from werkzeug.test import Client
 
 import tune_media as tm
 from tests.support.commands import command
 from tests.support.stores import StoredTrial
-from tests.support.viewing import RefusingStorage, on, write_snapshot, write_trial
+from tests.support.viewing import RefusingStorage, on, write_run, write_snapshot, write_trial
 from tune_media.experiment.trial_folders import LogDirectory, Trials
 from tune_media.viewing.gallery import Gallery
+from tune_media.viewing.web import ViewerApp
 
 
 @pytest.fixture
@@ -35,14 +38,30 @@ def test_the_folder_has_the_page_the_clips_their_posters_and_the_data(experiment
     clips = list(out.rglob("*.mp4"))
     assert len(clips) == 8
     assert all(clip.with_name(f"{clip.name}.jpg").read_bytes()[:3] == b"\xff\xd8\xff" for clip in clips)
-    assert delivered(out, "metrics")["metrics"]["episode_return_mean"] == [20, 21]
-    details = delivered(out, f"trial-{index['trials'][1]['id']}")
-    assert details["curves"]["metrics"]["episode_return_mean"] == [11, 21]
-    assert {clip["series"]["angle"][-1] for clip in details["clips"].values()} == {2.0}
     page = (out / "index.html").read_text()
     assert 'data-source="files"' in page
     assert "<title>exp</title>" in page
     assert 'rel="preload"' not in page  # a page from disk may not fetch
+
+
+def test_a_gallery_has_what_the_server_sends(experiment, tmp_path):
+    write_snapshot(experiment, trial_0="TERMINATED", trial_1="ERROR")
+    Gallery.of(str(experiment)).write(tmp_path / "out", steps=True)
+    (trial, _), has = Trials([LogDirectory.of(str(experiment))]).all(), functools.partial(delivered, tmp_path / "out")
+    client, metric = Client(ViewerApp(Trials([LogDirectory.of(str(experiment))]), "exp")), "episode_return_mean"
+
+    def sent(name, **query):
+        return client.get(f"/data/{name}.json", query_string=query).json
+
+    details, clip = has(f"trial-{trial.id}"), trial.lines[0]["path"]
+    assert has("metrics") == sent("metrics")
+    for name in ("first", "index"):
+        assert has(name) == {key: own for key, own in sent(name).items() if key != "plays"} | {"posters": ".jpg"}
+    assert has("configurations")[f"{metric}||max"] == sent("configurations", metric=metric, mode="max")
+    assert has("curves")[metric].items() >= sent("curves", metric=metric).items()
+    assert details["config"] == sent("config", trial=trial.id)
+    assert details["curves"].items() <= sent("trial", trial=trial.id).items()
+    assert details["clips"][clip].items() <= sent("clip", trial=trial.id, path=clip).items()
 
 
 def test_a_published_gallery_does_not_say_where_the_experiment_is(experiment, tmp_path):
@@ -76,12 +95,9 @@ def test_media_that_the_page_cannot_show_are_not_copied(tmp_path):
 
 
 def record_all(folder, media):
-    folder.mkdir(parents=True)
-    (folder / "params.json").write_text("{}")
-    store = StoredTrial.in_folder(folder, "t")
-    for number, medium in enumerate(media):
-        store.add(medium, "train", f"key_{number}", 1)
-    store.finish()
+    with StoredTrial.in_folder(write_run(folder, {}), "t") as store:
+        for number, medium in enumerate(media):
+            store.add(medium, "train", f"key_{number}", 1)
 
 
 def test_a_gallery_is_brought_up_to_date_and_a_folder_of_other_files_is_left_alone(experiment, tmp_path):

@@ -2,8 +2,11 @@
 
 import numpy as np
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from tests.benchmarks import bench_copies, bench_statistics
+from tests.support.properties import many
 from tune_media.viewing.inference import Estimate, Sample, estimate, infer
 
 scipy_stats = pytest.importorskip("scipy.stats")
@@ -165,14 +168,25 @@ def test_a_score_near_the_largest_number_costs_its_own_interval_only(score):
     assert np.isnan(estimate(diverged).low)
 
 
-@pytest.mark.parametrize("size", [1e-120, 1e120])
-def test_the_size_of_scores_changes_no_verdict(size):
-    random = np.random.default_rng(4)
-    runs = [[dict(enumerate(row)) for row in mean + random.standard_normal((3, 6))] for mean in (9.0, 5.0)]
-    _, plain = on_seeds(*runs)
-    _, scaled = on_seeds(*[[{seed: size * value for seed, value in run.items()} for run in own] for own in runs])
-    assert plain.is_clear and scaled.is_clear
-    assert scaled.high / size == pytest.approx(plain.high, rel=1e-6)
+@many
+@given(
+    st.integers(0, 2**32 - 1),
+    st.lists(st.integers(1, 5), min_size=2, max_size=4),
+    st.sampled_from([1e-120, 1.0, 1e120]),
+    st.sampled_from([0.0, 5.0]),
+    st.booleans(),
+)
+def test_neither_the_order_nor_the_unit_nor_the_height_of_scores_changes_a_verdict(seed, runs, unit, height, has_seeds):
+    random = np.random.default_rng(seed)
+    tables = [random.normal(3 * random.normal(), 1, (count, 6)) for count in runs]
+    order = random.permutation(len(tables))
+    mixed = [unit * (height + tables[number][random.permutation(runs[number])]) for number in order]
+    plain, other = (infer([Sample(table[None], has_seeds) for table in own]) for own in (tables, mixed))
+    places = np.argsort(order)
+    for name in ("mean", "mean_low", "mean_high", "lead", "low", "high", "half_runs"):
+        wanted = unit * (getattr(plain, name) + height * name.startswith("mean"))
+        np.testing.assert_allclose(getattr(other, name)[:, places], wanted, rtol=1e-6, atol=1e-9 * unit)
+    assert (plain.is_worse == other.is_worse[:, places]).all() and (plain.is_clear == other.is_clear).all()
 
 
 def test_one_run_or_one_evaluation_seed_has_no_interval():

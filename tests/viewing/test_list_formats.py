@@ -10,7 +10,7 @@ import pytest
 import tune_media as tm
 from tests.support.commands import command
 from tests.support.recorded import make_trial
-from tests.support.viewing import write_trial
+from tests.support.viewing import write_results, write_trial
 from tune_media.viewing.statistics import STATISTICS
 
 RATE = "custom_metrics/success_rate"
@@ -23,11 +23,11 @@ def sweep(tmp_path):
         folder = make_trial(
             tmp_path / "sweep" / f"t_{number}", {"lr_rate": 0.1 + number // 3, "seed": number % 3}, {10: float(number)}
         )
-        result = {"training_iteration": 1, "episode_return_mean": 0.123456789 + number}
+        result = {"episode_return_mean": 0.123456789 + number}
         if number:
             of = {"success_rate": number / 10, "success_rate_low": number / 20, "success_rate_high": 0.95}
             result["evaluation"] = {"env_runners": {"custom_metrics": of}}
-        (folder / "result.json").write_text(json.dumps(result) + "\n")
+        write_results(folder, result)
     return tmp_path / "sweep"
 
 

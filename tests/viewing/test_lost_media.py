@@ -6,12 +6,12 @@ import numpy as np
 import pytest
 
 import tune_media as tm
+from tests.support.batches import episodes_of
 from tests.support.browser import opened
 from tests.support.commands import command
 from tests.support.driven_sweep import Sweep
 from tests.support.stores import StoredTrial
 from tune_media.storage.entry import ONLY_TAPE, STORED
-from tune_media.values.episodes import EpisodeBatch, EpisodeData
 from tune_media.viewing.episode_reading import EpisodeFiles
 
 FRAMES = np.zeros((4, 32, 32, 3), np.uint8)
@@ -33,12 +33,11 @@ def episodes(iteration):
     """Return the part of a result that has episodes: with a clip, with one that is lost, and without one."""
     names = {"seen": None, "lost": None, "silent": NO_CLIP, "other": None}
     records = {id: tm.EpisodeRecord(f"{id}-{iteration}", 1.0, 4, note=note) for id, note in names.items()}
-    batch = EpisodeBatch(tuple(EpisodeData(record, {}) for record in records.values()))
     clips = {
         "best": tm.Video(FRAMES, episode=records["seen"]),
         "worst": UnreadableClip(FRAMES, episode=records["lost"]),
     }
-    return {"episodes": {**clips, "data": batch}}
+    return {"episodes": {**clips, "data": episodes_of(*records.values())}}
 
 
 @pytest.fixture(scope="module")
@@ -99,7 +98,7 @@ def unrendered(tmp_path):
     store = StoredTrial.in_folder(tmp_path / "exp" / "a")
     record = tm.EpisodeRecord("e", 1.0, 3)
     path = store.add(tm.Video(FRAMES, episode=record), step=10)
-    store.add(EpisodeBatch((EpisodeData(record, {}),)), "evaluation", "x/data", step=10)
+    store.add(episodes_of(record), "evaluation", "x/data", step=10)
 
     def listed(status, note):
         store.lines = [

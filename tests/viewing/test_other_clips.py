@@ -1,7 +1,7 @@
 """Folders of clips whose names no known recorder gave: they open as they are, with what a table beside them says."""
 
 import json
-import threading
+import urllib.request
 
 import av
 import numpy as np
@@ -10,6 +10,7 @@ from PIL import Image
 
 import tune_media as tm
 from tests.support.browser import opened
+from tests.support.browser import watched as serving
 from tests.support.commands import command
 from tests.support.viewing import write_trial
 from tune_media.experiment.trial_folders import LogDirectory, Trials
@@ -249,21 +250,11 @@ def test_a_trial_without_steps_has_its_clips_by_name_with_their_returns(browser,
 
 
 def test_a_server_of_other_clips_gives_webm_as_such(tmp_path):
-    from urllib.request import urlopen
-
     write_webm(tmp_path / "a.webm")
-    server = make_watch_server(str(tmp_path))
-    thread = threading.Thread(target=server.serve_forever)
-    thread.start()
-    try:
-        (trial,) = watched(tmp_path)
-        with urlopen(f"http://localhost:{server.port}/media/{trial.id}/a.webm") as answer:
-            assert answer.headers["Content-Type"] == "video/webm"
-            assert answer.read() == (tmp_path / "a.webm").read_bytes()
-    finally:
-        server.shutdown()
-        thread.join()
-        server.server_close()
+    (trial,) = watched(tmp_path)
+    with serving(tmp_path) as url, urllib.request.urlopen(f"{url}media/{trial.id}/a.webm") as answer:
+        assert answer.headers["Content-Type"] == "video/webm"
+        assert answer.read() == (tmp_path / "a.webm").read_bytes()
 
 
 def test_no_link_out_of_a_part_of_a_run_is_served(tmp_path):
@@ -283,27 +274,3 @@ def test_no_link_out_of_a_part_of_a_run_is_served(tmp_path):
         assert trial.media_file(path) is None
         with pytest.raises(FileNotFoundError):
             trial.read_media(path)
-
-
-def test_lerobots_evaluations_are_trials_with_returns_and_success(tmp_path):
-    """Both forms of ``eval_info.json``, one folder above the clips, whose paths are those of where they were made."""
-    for run, gain in (("a", 1), ("b", 2)):
-        write_clips(tmp_path / "old" / run / "videos", [f"eval_episode_{number}.mp4" for number in range(2)])
-        videos = [f"outputs/eval/{run}/videos/eval_episode_{number}.mp4" for number in range(2)]
-        each = [
-            {"episode_ix": n, "sum_reward": gain * (n + 1.0), "max_reward": 1.0, "success": bool(n), "seed": 1000 + n}
-            for n in range(3)
-        ]
-        told = {"per_episode": each, "aggregated": {"pc_success": 67.0}, "video_paths": videos}
-        (tmp_path / "old" / run / "eval_info.json").write_text(json.dumps(told))
-    catalog = tm.load(tmp_path / "old")
-    assert [trial.name for trial in catalog.trials] == ["a", "b"]
-    assert sorted((row["trial"], row["episode_return"], row["seed"], row["success"]) for row in catalog) == [
-        ("a", 1.0, 1000, False),
-        ("a", 2.0, 1001, True),
-        ("b", 2.0, 1000, False),
-        ("b", 4.0, 1001, True),
-    ]
-    assert [trial.last_metrics["evaluation/episode_return_mean"] for trial in catalog.trials] == [2.0, 4.0]
-    assert "on 3 evaluation seeds" in command("list", tmp_path / "old")
-    assert [row["episode_return"] for row in tm.load(tmp_path / "old" / "b" / "videos")] == [2.0, 4.0]  # given alone

@@ -4,6 +4,7 @@ import pytest
 
 import tune_media as tm
 from tests.support.recorded import make_trial
+from tests.support.viewing import index_lines, write_index, write_results
 from tune_media.experiment.trial_folders import LogDirectory, Trials
 from tune_media.values.score import Scores, known_returns
 from tune_media.viewing.grid_choice import choose_tiles
@@ -17,8 +18,7 @@ def experiment(tmp_path):
     for name, clip, evaluation, training in (("a", 99.0, 10.0, 10.0), ("b", 50.0, 40.0, 10.0), ("c", 30.0, 20.0, 70.0)):
         folder = make_trial(tmp_path / name, {"lr": clip}, {10: clip})
         first = {"evaluation": {"env_runners": {"episode_return_mean": evaluation}}}
-        last = {"training_iteration": 2, "env_runners": {"episode_return_mean": training}}
-        (folder / "result.json").write_text(json.dumps(first) + "\n" + json.dumps(last) + "\n")
+        write_results(folder, first, {"env_runners": {"episode_return_mean": training}})
     return tmp_path
 
 
@@ -41,10 +41,9 @@ def test_table_grid_catalog_and_viewer_rank_by_the_mean_return_of_the_last_evalu
 def test_without_results_the_best_clip_ranks_and_evaluation_comes_before_training(experiment):
     for path in experiment.glob("*/result.json"):
         path.unlink()
-    index = experiment / "a" / "media" / "index.jsonl"
-    line = json.loads(index.read_text())
+    (line,) = index_lines(experiment / "a")
     train = {**line, "section": "train", "id": "t", "path": "media/train/x.mp4", "episode_return": 500.0}
-    index.write_text(json.dumps(line) + "\n" + json.dumps(train) + "\n")
+    write_index(experiment / "a", [line, train])
     catalog = tm.load(experiment)
     assert catalog.scores == Scores("best return of a clip", [99.0, 50.0, 30.0])
     assert (catalog.best()["trial"], catalog.best()["episode_return"]) == ("a", 99.0)
@@ -52,11 +51,10 @@ def test_without_results_the_best_clip_ranks_and_evaluation_comes_before_trainin
 
 def test_without_returns_the_best_clip_is_the_newest_of_the_winner_or_else_of_the_experiment(experiment):
     for name in "abc":
-        index = experiment / name / "media" / "index.jsonl"
-        line = json.loads(index.read_text())
+        (line,) = index_lines(experiment / name)
         del line["episode_return"]
         again = {**line, "id": "again", "step": 5, "time": line["time"] + 1}  # newer, at an earlier step
-        index.write_text(json.dumps(line) + "\n" + json.dumps(again) + "\n")
+        write_index(experiment / name, [line, again])
     catalog = tm.load(experiment)
     best = catalog.best()
     assert (best["trial"], best["step"], best["episode_return"]) == ("b", 5, None)
@@ -64,7 +62,7 @@ def test_without_returns_the_best_clip_is_the_newest_of_the_winner_or_else_of_th
     assert trial_table(catalog, 200).count("(the newest)") == 3
     with pytest.raises(KeyError, match="did you mean 'episode_return'"):
         best["episode_retrun"]
-    (experiment / "b" / "media" / "index.jsonl").write_text("")
+    write_index(experiment / "b", [])
     assert tm.load(experiment).best()["trial"] == "c"
     for name in "abc":
         (experiment / name / "result.json").unlink()
@@ -74,16 +72,19 @@ def test_without_returns_the_best_clip_is_the_newest_of_the_winner_or_else_of_th
     assert (alone.best(), alone.verdict.sentence) == (None, "No score: nothing to compare.")
 
 
-def test_a_clip_that_was_rolled_back_is_the_best_only_if_there_is_no_other(tmp_path):
+BEST = """(index) => tuneMedia.model.decode(index).trials
+  .map((trial) => tuneMedia.model.bestClip(trial, "evaluation", "episodes/best").step)"""
+
+
+def test_a_clip_that_was_rolled_back_is_the_best_only_if_there_is_no_other(tmp_path, page_code):
     folder = make_trial(tmp_path / "a", {"lr": 0}, {10: 9.0, 20: 5.0, 30: 99.0})
     make_trial(tmp_path / "b", {"lr": 1}, {10: 50.0})
     for path in tmp_path.glob("*/result.json"):
         path.unlink()
 
     def roll_back(*steps):
-        lines = [json.loads(line) for line in (folder / "media" / "index.jsonl").read_text().splitlines()]
-        lines = [{**line, "undone": line["row"] + 1 if line["step"] in steps else 0} for line in lines]
-        (folder / "media" / "index.jsonl").write_text("".join(json.dumps(line) + "\n" for line in lines))
+        lines = index_lines(folder)
+        write_index(folder, [{**line, "undone": line["row"] + 1 if line["step"] in steps else 0} for line in lines])
         return tm.load(tmp_path)
 
     catalog = roll_back(30)
@@ -96,9 +97,13 @@ def test_a_clip_that_was_rolled_back_is_the_best_only_if_there_is_no_other(tmp_p
     assert [tile.row["step"] for tile in choose_tiles(catalog, trials=["a"], step="last")] == [20]
     assert [tile.row["step"] for tile in choose_tiles(catalog, trials=["a"], step=30)] == [20]
     assert [tile.row["step"] for tile in choose_tiles(catalog, over_training="a") if tile.mark] == [10]
-    trial = Trials([LogDirectory.of(str(tmp_path))]).all()[0]
+    trials = Trials([LogDirectory.of(str(tmp_path))])
+    trial = trials.all()[0]
+    assert page_code(BEST, json.loads(TrialPages(trials, "x").index().content)) == [10, 10]
     assert trial.media.step[trial.media.shown()].tolist() == [10, 30]  # the best, and the last
     catalog = roll_back(10, 20, 30)
+    trials.all(max_age=0)
+    assert page_code(BEST, json.loads(TrialPages(trials, "x").index().content)) == [30, 10]
     assert catalog.scores.values == [99.0, 50.0]
     only = catalog.of_trials(["a"])
     assert only.best()["step"] == only.best("episode_return")["step"] == 30

@@ -2,16 +2,20 @@
 
 import numpy as np
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
+from tests.support.properties import many
 from tune_media.viewing.statistics import STATISTICS, bootstrapped, interquartile_mean
 
 scipy_stats = pytest.importorskip("scipy.stats")
 
 
-@pytest.mark.parametrize("count", [1, 2, 3, 4, 5, 8, 11])
-def test_the_interquartile_mean_is_scipys_trimmed_mean(count):
-    scores = np.random.default_rng(count).normal(size=(3, count))
-    assert interquartile_mean(scores) == pytest.approx(scipy_stats.trim_mean(scores, 0.25, axis=1))
+@many
+@given(st.lists(st.floats(-1e6, 1e6), min_size=1, max_size=30), st.randoms(use_true_random=False))
+def test_the_interquartile_mean_is_scipys_trimmed_mean_in_any_order(scores, random):
+    rows = np.array([scores, random.sample(scores, len(scores))])
+    assert interquartile_mean(rows) == pytest.approx(scipy_stats.trim_mean(rows, 0.25, axis=1), abs=1e-6)
 
 
 @pytest.mark.parametrize("statistic", STATISTICS.values(), ids=STATISTICS)

@@ -3,6 +3,7 @@ import json
 import pytest
 
 import tune_media as tm
+from tests.support.batches import episodes_of
 from tests.support.commands import command
 from tests.support.recorded import make_trial
 from tests.support.stores import StoredTrial
@@ -39,10 +40,9 @@ def test_a_metric_that_one_trial_lacks_and_an_id_are_looked_for_in_all_trials():
 
 
 def test_comparisons_hold_of_the_rows_of_a_data_frame(tmp_path):
-    store = StoredTrial.in_folder(make_trial(tmp_path / "exp" / "a", {}, {}))
     records = [tm.EpisodeRecord("e1", 1.0, 2, metrics={"distance": 4.0}), tm.EpisodeRecord("e2", 2.0, 2, task="far")]
-    store.add(EpisodeBatch(tuple(EpisodeData(one, {}) for one in records)), "train", "x/data", 10)
-    store.finish()
+    with StoredTrial.in_folder(make_trial(tmp_path / "exp" / "a", {}, {})) as store:
+        store.add(episodes_of(*records), "train", "x/data", 10)
     rows = tm.load(tmp_path / "exp").episodes().to_dict("records")
     expected = {"return > 1": {"e2"}, "distance > 1": {"e1"}, "task=None": {"e1"}, "return>0 far": {"e2"}}
     for where, ids in expected.items():

@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 import tune_media as tm
-from tests.support.viewing import RefusingStorage, on, write_snapshot, write_trial
+from tests.support.viewing import RefusingStorage, index_lines, on, write_index, write_run, write_snapshot, write_trial
 from tune_media.experiment import results
 from tune_media.experiment.trial_folders import LogDirectory, Trials
 from tune_media.storage import log as log_module
@@ -34,8 +34,7 @@ def test_trials_are_found_below_an_experiment_a_folder_of_experiments_and_a_tria
     assert names(experiment.parent) == ["exp/trial_0", "exp/trial_1"]
     assert names(experiment / "trial_0") == ["."]
     assert names(experiment.as_uri()) == ["trial_0", "trial_1"]
-    (experiment / "young").mkdir()  # it has recorded nothing yet
-    (experiment / "young" / "params.json").write_text("{}")
+    write_run(experiment / "young", {})  # it has recorded nothing yet
     assert names(experiment) == ["trial_0", "trial_1", "young"]
 
 
@@ -43,9 +42,9 @@ def test_new_clips_new_trials_and_lost_trials_are_seen(experiment):
     trials = Trials([LogDirectory.of(str(experiment))])
     count = {trial.name: len(trial.lines) for trial in trials.all()}
     write_trial(experiment / "trial_2", 2)
-    index = experiment / "trial_0" / "media" / "index.jsonl"
-    line = json.loads(index.read_text().splitlines()[0])
-    index.write_text(index.read_text() + json.dumps({**line, "id": "new", "path": "media/evaluation/x/new.mp4"}) + "\n")
+    lines = index_lines(experiment / "trial_0")
+    new = {**lines[0], "id": "new", "path": "media/evaluation/x/new.mp4"}
+    write_index(experiment / "trial_0", [*lines, new])
     shutil.rmtree(experiment / "trial_1")
     assert [trial.name for trial in trials.all(max_age=0)] == ["trial_0", "trial_2"]
     assert len(trials.all()[0].lines) == count["trial_0"] + 1
@@ -97,11 +96,10 @@ def test_nothing_outside_the_media_folder_is_a_media_file(experiment, tmp_path):
     (tmp_path / "secret.mp4").write_text("secret")
     media = experiment / "trial_0" / "media"
     (media / "link.mp4").symlink_to(tmp_path / "secret.mp4")
-    line = json.loads((media / "index.jsonl").read_text().splitlines()[0])
-    names = ["media/link.mp4", "params.json", "media/../../../secret.mp4", "/etc/passwd"]
+    lines = index_lines(experiment / "trial_0")
+    line, names = lines[0], ["media/link.mp4", "params.json", "media/../../../secret.mp4", "/etc/passwd"]
     names.append("episode_data/data-00000010.json")
-    with (media / "index.jsonl").open("a") as file:
-        file.writelines(json.dumps({**line, "id": name, "path": name}) + "\n" for name in names)
+    write_index(experiment / "trial_0", [*lines, *({**line, "id": name, "path": name} for name in names)])
     trial = Trials([LogDirectory.of(str(experiment))]).all()[0]
     assert trial.media_file(line["path"]) is not None
     assert [trial.media_file(name) for name in names] == [None] * len(names)
@@ -125,8 +123,7 @@ def test_a_pointer_to_another_folder_is_not_followed(experiment, tmp_path):
     trial = experiment / "trial_0"
     (tmp_path / "private" / "media").mkdir(parents=True)
     (tmp_path / "private" / "media" / "private.mp4").write_text("private")
-    line = json.loads((trial / "media" / "index.jsonl").read_text().splitlines()[0])
-    (trial / "media" / "index.jsonl").write_text(json.dumps({**line, "path": "media/private.mp4"}) + "\n")
+    write_index(trial, [{**index_lines(trial)[0], "path": "media/private.mp4"}])
     for target in (tmp_path / "private", experiment / "trial_1"):
         (trial / ".tune_media.json").write_text(json.dumps({"media_of": str(target)}))
         first = Trials([LogDirectory.of(str(experiment))]).all()[0]
@@ -210,7 +207,7 @@ def test_a_remote_trial_that_goes_on_is_not_asked_for_its_index_again(tmp_path, 
     trial = write_trial(tmp_path / "experiment" / "trial_0", 0)
     index, log = trial / "media/index.jsonl", tmp_path / "experiment" / ".tune_media_log"
     log.mkdir()
-    lines = [{**json.loads(line), "trial": "trial_0"} for line in index.read_text().splitlines()]
+    lines = [{**line, "trial": "trial_0"} for line in index_lines(trial)]
     (log / PART.format(1)).write_text("".join(json.dumps(line) + "\n" for line in lines[:3]))
     index.unlink()
     storage = RefusingStorage("far")

@@ -1,6 +1,5 @@
 """The verdict on scores of which some are missing: what it says is never more than what is known."""
 
-import json
 import math
 from dataclasses import replace
 from functools import partial
@@ -9,9 +8,9 @@ import numpy as np
 import pytest
 
 import tune_media as tm
-from tests.support.recorded import make_trial
+from tests.support.batches import episodes_of
 from tests.support.stores import StoredTrial
-from tune_media.values.episodes import EpisodeBatch, EpisodeData
+from tests.support.viewing import write_run
 from tune_media.viewing.configurations import Configuration, Run, judge
 from tune_media.viewing.score_tables import RunScores
 from tune_media.viewing.verdict import verdict
@@ -176,14 +175,11 @@ def test_the_best_of_thirty_policies_is_found():
 
 def test_if_the_newest_file_of_episodes_is_not_there_the_one_before_has_the_seeds(tmp_path):
     for lr in range(2):
-        folder = make_trial(tmp_path / "exp" / str(lr), {"lr": lr}, {})
-        store = StoredTrial.in_folder(folder)
-        for step in (1, 2):
-            records = [tm.EpisodeRecord(f"{lr}-{step}-{seed}", 9.0 * lr + seed % 3, 5, seed=seed) for seed in range(20)]
-            store.add(EpisodeBatch(tuple(map(EpisodeData, records))), "evaluation", "episodes/data", step, step)
-        store.finish()
-        results = [{"training_iteration": step, "episode_return_mean": 9.0 * lr + step} for step in (1, 2)]
-        (folder / "result.json").write_text("".join(f"{json.dumps(result)}\n" for result in results))
+        best, results = 9.0 * lr, [{"episode_return_mean": 9.0 * lr + step} for step in (1, 2)]
+        with StoredTrial.in_folder(write_run(tmp_path / "exp" / str(lr), {"lr": lr}, *results)) as store:
+            for step in (1, 2):
+                records = [tm.EpisodeRecord(f"{lr}-{step}-{n}", best + n % 3, 5, seed=n) for n in range(20)]
+                store.add(episodes_of(*records), "evaluation", "episodes/data", step, step)
     newest = max((tmp_path / "exp" / "0" / "episode_data").glob("*.parquet"))
     newest.unlink()
     assert tm.load(tmp_path / "exp").verdict.sentence.startswith(

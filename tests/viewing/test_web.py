@@ -192,14 +192,11 @@ def test_files_that_a_browser_might_run_are_downloads(client, experiment):
     assert (response.mimetype, response.headers["Content-Disposition"]) == ("application/octet-stream", "attachment")
 
 
-def test_a_file_that_is_gone_is_not_found(client, clip, experiment):
-    for file in experiment.glob("*/media/evaluation/*/*/*.mp4"):
-        file.unlink()
-    assert client.get(clip).status_code == 404
-
-
-def test_what_is_no_file_in_the_place_of_a_clip_is_not_found(client, clip, experiment):
+def test_a_file_that_is_gone_or_something_else_in_its_place_is_not_found(client, clip, experiment):
     (file,) = experiment.glob(f"*/{'/'.join(clip.split('/')[3:])}")
+    file.rename(experiment / "elsewhere")
+    assert client.get(clip).status_code == 404
+    (experiment / "elsewhere").rename(file)
     for make in (os.mkfifo, lambda path: path.symlink_to(path.name), Path.mkdir):
         file.unlink()
         make(file)
@@ -210,15 +207,6 @@ def test_what_is_no_file_in_the_place_of_a_clip_is_not_found(client, clip, exper
         if file.is_dir():
             file.rmdir()
             file.touch()
-
-
-def test_a_filter_that_is_nested_too_deep_is_refused(client):
-    client.get("/data/episodes.json")
-    for where in ("(" * 5000, "not " * 5000):
-        answer = client.get("/data/episodes.json", query_string={"where": f"{where}return>1"})
-        assert (answer.status_code, "more than 100 parentheses" in answer.text) == (400, True)
-    where = "(" * 90 + "return>1" + ")" * 90
-    assert client.get("/data/episodes.json", query_string={"where": where}).json["count"] > 0
 
 
 def test_only_reading_is_allowed_and_failures_are_told(client, monkeypatch):

@@ -31,6 +31,7 @@ _RANGE = re.compile(rf"({_NUMBER})?\.\.({_NUMBER})?")
 _MOST_LEVELS = 100  # far below Python's limit of 1,000 calls
 _MISSING = ("None", "nan", "unset", "unknown")
 _EQUAL = ("=", "==")
+_TRUTHS = {"true": "True", "yes": "True", "false": "False", "no": "False"}
 _OR, _AND = ("or", "|", "||"), ("and", "&", "&&")
 _COMPARE: dict[str, Callable[[Any, Any], Any]] = {
     "<": np.less,
@@ -77,11 +78,11 @@ class Texts:
     def equal(self, text: str | None) -> Mask:
         """Return which rows have a text, by any of its names; for None, which have none.
 
-        ``true`` and ``false`` are also True and False.
+        ``true`` and ``yes`` are also True, ``false`` and ``no`` are False.
         """
         if text is None:
             return self.indices < 0
-        texts = pa.array([text.capitalize() if text.lower() in ("true", "false") else text, text], pa.string())
+        texts = pa.array([_TRUTHS.get(text.lower(), text), text], pa.string())
         holds = functools.reduce(pc.or_, [pc.is_in(names, texts) for names in (self.texts, *self.shown)])
         return self._of_rows(holds)
 
@@ -231,7 +232,7 @@ def _compared_numbers(values: Numbers, operator: str, text: str) -> Mask:
         low, high = float(bounds[1] or "-inf"), float(bounds[2] or "inf")
         return np.asarray((values >= low) & (values <= high), bool)
     try:
-        number = {"true": 1.0, "yes": 1.0, "false": 0.0, "no": 0.0}.get(text.lower())
+        number = {"True": 1.0, "False": 0.0}.get(_TRUTHS.get(text.lower(), ""))
         number = float(text) if number is None else number
     except ValueError:
         raise ValueError(f"the filter compares numbers with {text!r}.") from None
@@ -252,6 +253,7 @@ def _is_shown_as(values: Numbers, number: float, text: str) -> Mask:
     size = np.abs(values)
     with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
         own = np.where((size >= 1e6) | (size < 1e-3), 3, np.where(size < 1, 4, np.inf))
+        own = np.where(size == np.floor(size), np.inf, own)  # a whole number is shown as it is
         rounded = np.where(np.isinf(own), _rounded(size, np.where(size >= 100, 10.0, 100.0)), _to_digits(size, own))
         found = np.isclose(rounded, abs(number), rtol=1e-9, atol=0.0)
         if digits >= _FEWEST_DIGITS and re.search(r"[.eE]", text):

@@ -15,7 +15,7 @@ def valid_name(name: str) -> str:
 
     Names longer than MLflow takes end in a digest instead.
     """
-    escaped = re.sub(r"_(?=0x[0-9a-f]+_)", "_0x5f_", name)
+    escaped = re.sub("_(?=0x)", "_0x5f_", name)
     valid = _escaped(escaped, r"[^/A-Za-z0-9_.\- ]")
     parts = [part if part.strip(".") else f"_0x{ord('.'):x}_" * len(part) or "_0x_" for part in valid.split("/")]
     valid = "/".join(parts)

@@ -403,9 +403,9 @@
   /** Return a hyperparameter's values as texts with as few digits as tell them apart, and no separators (seeds). */
   function textsOf(values) {
     const isBroken = (value) => Number.isFinite(value) && !Number.isInteger(value);
-    const numbers = [...new Set(values.filter(isBroken))];
+    const numbers = [...new Set(values.filter(Number.isFinite))];
     let digits = FEWEST_DIGITS;
-    const short = (value) => String(Number(value.toPrecision(digits)));
+    const short = (value) => String(isBroken(value) ? Number(value.toPrecision(digits)) : value);
     while (digits < 17 && new Set(numbers.map(short)).size < numbers.length) digits++;
     return values.map((value) => (isBroken(value) ? short(value) : tm.filter.plain(tm.filter.shown(value))));
   }
