@@ -42,6 +42,7 @@ def test_a_clip_shows_a_whole_episode_of_its_env_and_its_record_has_the_return(s
     played = env.play(4)
     assert sorted(record.episode_return for record in played.records) == pytest.approx(played.returns)
     assert len(played.clips()) == len(played.records) >= 4
+    assert not any(episode.tape for episode in played.episodes)
     envs = {}
     for clip in played.clips():
         counts = read_clip(clip)
@@ -308,10 +309,13 @@ def why_without(clip):
 
 
 @pytest.mark.any_ray
-def test_a_replay_touches_no_file_of_the_run_and_it_is_said_which_it_would(setting, tmp_path):
-    file = tmp_path / "episodes.txt"
-    played = setting(NotesItsEpisodes, {"file": str(file)}, render="replay").play()
+def test_a_replay_touches_no_file_of_the_run_and_costs_no_more_than_the_clip(setting, tmp_path):
+    file, picture = tmp_path / "episodes.txt", tm.Image(np.zeros((8, 8), np.uint8))
+    more = {"trajectories": True, "collect": lambda step: {"map": picture}}
+    played = setting(NotesItsEpisodes, {"file": str(file)}, render="replay", **more).play()
     reasons = [*filter(None, (record.note for record in played.records)), *map(why_without, played.clips())]
     assert len(reasons) == len(played.records)
     assert all(f"opens {file} for writing" in reason for reason in reasons)
     assert {*file.read_text().split()} == {str(os.getpid())}
+    assert {record.id for record in played.records} == played.chosen["data"].trajectories.keys()
+    assert len(played.chosen["map"]["all"]) == len(played.records)

@@ -175,17 +175,6 @@ def test_each_episode_is_rendered_again_from_its_tape_and_recipe(case):
                 assert steps == list(range(clip.frames))
 
 
-@pytest.mark.parametrize(
-    ("arguments", "has_tapes"),
-    [({"render": "direct"}, False), ({"render": "direct", "tapes": True}, True), ({"render": "auto"}, True)],
-)
-def test_episodes_that_may_be_played_again_have_tapes(arguments, has_tapes):
-    answer = answer_of(env_runner(CountingEnv, CONFIG, **arguments))
-    assert answer.data
-    assert all(bool(episode.tape) is bool(episode.recipe) is has_tapes for episode in answer.data)
-    assert bool(answer.recipes) is has_tapes
-
-
 def test_a_recorder_with_tapes_changes_no_number():
     def returns(**arguments):
         runner = env_runner("CartPole-v1", {}, evaluation=False, video=None, **arguments)
