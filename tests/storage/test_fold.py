@@ -112,3 +112,16 @@ def line(**more):
 def test_of_two_lines_with_the_same_try_and_status_the_same_one_is_valid_in_any_order():
     one, other = line(compared="steps"), line(compared="steps, pictures", note="why")
     assert fold([one, other]) == fold([other, one, other]) == fold([*fold([one]), other])
+
+
+ORDER = ["waiting", "tape", "failed", "stored"]
+
+
+@many
+@given(st.lists(st.tuples(st.integers(1, 3), st.integers(0, 2), st.sampled_from(ORDER)), min_size=1, max_size=5))
+def test_of_the_lines_of_a_medium_the_last_try_counts_and_then_the_highest_status(lines):
+    """In a later row, it was recorded again."""
+    (found,) = fold([line(row=row, status=status, **{"try": tries}) for row, tries, status in lines])
+    rows, ranks = [row for row, *_ in lines], [(tries, ORDER.index(status)) for _, tries, status in lines]
+    assert (found["row"], found.get("again", min(rows))) == (min(rows), max(rows))
+    assert (found.get("try", 0), ORDER.index(found["status"])) == max(ranks)

@@ -1,17 +1,12 @@
 """A clip beside its chart, the clips of a configuration, their keys, and the axes of hyperparameters, in Chromium."""
 
-import json
-
 import numpy as np
 import pytest
 
 import tune_media as tm
 from tests.support.browser import opened
 from tests.support.stores import StoredTrial
-from tests.support.taped import take_step
-from tests.support.viewing import moving_bar
-from tune_media.evaluation.decisive import first_difference
-from tune_media.replay.tape import Tape
+from tests.support.viewing import moving_bar, write_run
 from tune_media.values.episodes import EpisodeBatch, EpisodeData, Series, Trajectory
 
 pytestmark = pytest.mark.slow
@@ -22,13 +17,11 @@ BOX = "(({ left, right, top, bottom }) => ({ left, right, top, bottom }))(e.getB
 APP = "tuneMedia.app.instance"
 
 
-def write_run(folder, lr, seed):
+def write_clips(folder, lr, seed):
     """Write a run with two wide clips; the worst one has the trajectory of its episode, too."""
-    folder.mkdir(parents=True)
-    (folder / "params.json").write_text(json.dumps({"lr": lr, "seed": seed}))
     level = 100 * lr + seed
-    (folder / "result.json").write_text(json.dumps({"training_iteration": 5, "episode_return_mean": level}) + "\n")
-    store = StoredTrial.in_folder(folder)
+    result = {"training_iteration": 5, "episode_return_mean": level}
+    store = StoredTrial.in_folder(write_run(folder, {"lr": lr, "seed": seed}, result))
     steps = np.arange(LENGTH + 1)
     episodes, trajectories = [], {}
     for key, sign in (("best", 1), ("worst", -1)):
@@ -53,7 +46,7 @@ def sweep(tmp_path_factory):
     experiment = tmp_path_factory.mktemp("clips") / "my_sweep"
     for lr in (0.1, 0.2):
         for seed in range(3):
-            write_run(experiment / f"lr={lr}_{seed}", lr, seed)
+            write_clips(experiment / f"lr={lr}_{seed}", lr, seed)
     return experiment
 
 
@@ -82,18 +75,14 @@ def test_a_clip_and_its_chart_are_side_by_side_and_in_step(viewer):
     viewer.wait(f"Math.abs({share} - {15 / LENGTH}) < 0.01")  # the chart was drawn anew
 
 
-def test_the_users_own_values_are_first_and_how_a_clip_was_recorded_is_behind_a_fold(viewer):
+def test_the_users_own_values_are_first_each_series_is_there_once_and_how_a_clip_was_recorded_is_in_a_fold(viewer):
     viewer.open(viewer.url, CLIP)
     viewer.wait("document.querySelector('.record td') && document.querySelector('.steps')")
+    viewer.wait("document.querySelector('.inside .u-over')")
     names = viewer.all(".record > table th")
     assert names[:2] == ["goals", "episode return"]
     assert not {"env index", "frame stride", "bytes", "path"} & set(names)
     assert {"env index", "bytes", "path"} <= set(viewer.all(".record details th", "e.textContent"))
-
-
-def test_a_series_that_the_trajectory_has_too_is_there_once(viewer):
-    viewer.open(viewer.url, CLIP)
-    viewer.wait("document.querySelector('.inside .u-over')")
     series = set(viewer.all(".series-head:not(:has(.swatch)) .chip"))
     assert series == {"height", "level", "reward", "return so far", "observation/1", "observation/2", "action"}
 
@@ -163,52 +152,14 @@ def test_a_download_is_named_by_experiment_trial_key_and_step_and_its_path_is_co
     assert viewer.all("a[download]", "e.download") == ["my_sweep_lr=0.1_1_best_step5.mp4"]
 
 
-NOISE = 1e-9 * np.sin(np.arange(6))
-DIFFERENT = {  # the actions of two episodes, the step from which on their envs differ, and the first difference
-    "discrete": ([0, 1, 1, 0, 2, 0], [0, 1, 0, 0, 2, 0], 1, 3),
-    "rounding": (np.linspace(-1, 1, 6), np.linspace(-1, 1, 6) + NOISE, 3, 3),
-    "more than rounding": (np.linspace(-1, 1, 6), np.linspace(-1, 1, 6) + NOISE + [0, 0, 0, 1e-4, 0, 0], 0, 4),
-    "vectors": (np.ones((6, 2)), np.ones((6, 2)) + np.outer(np.arange(6) == 4, [0, 0.1]), 2, 5),
-    "equal actions": ([1] * 6, [1] * 6, 2, 2),
-    "nothing": ([1] * 6, [1] * 6, 9, None),
-}
-
-
-@pytest.mark.parametrize(("ours", "theirs", "returns_at", "wanted"), DIFFERENT.values(), ids=DIFFERENT)
-def test_the_first_action_that_differs_is_the_first_difference_on_tapes_and_on_the_page(
-    viewer, ours, theirs, returns_at, wanted
-):
-    tapes, episodes = [], []
-    for number, actions in enumerate((np.array(ours), np.array(theirs))):
-        tapes.append(Tape(seed=1))
-        heights = [float(number and step >= returns_at) for step in range(7)]
-        tapes[-1].began(int(heights[0]))
-        for action, height in zip(actions, heights[1:], strict=True):
-            take_step(tapes[-1], action, int(height))
-        columns = actions.T if actions.ndim > 1 else [actions]
-        steps = {"episode_step": list(range(7)), "observation": [[1.0, height] for height in heights]}
-        own = {f"action/{at}": column.tolist() for at, column in enumerate(columns)}
-        collected = {"drawn": [number + 1.0 * step for step in range(1, 7)]}  # it differs from the start
-        episodes.append({"actions": own, "steps": steps, "series": {} if wanted is None else collected})
-    assert first_difference(*tapes) == (6 if wanted is None else wanted)
-    viewer.open(viewer.url)
-    page = """(all) => tuneMedia.steps.firstDifference(
-        all.map((one) => ({ series: tuneMedia.steps.seriesOf(one, { length: 6 }) })))"""
-    found = viewer.frame.evaluate(page, episodes)
-    assert (found and found["step"]) == wanted
-
-
 GAMMAS = [0.9, 0.95, 0.98, 0.99, 0.995, 0.997, 0.998, 0.999]
 
 
 def test_hyperparameters_near_one_and_those_that_may_be_none_have_numeric_axes(browser, tmp_path):
     experiment = tmp_path / "axes"
     for number, gamma in enumerate([*GAMMAS, *GAMMAS]):
-        (experiment / f"t{number}").mkdir(parents=True)
         params = {"gamma": gamma, "clip": None if number < 4 else 10 * number, "plain": number}
-        (experiment / f"t{number}" / "params.json").write_text(json.dumps(params))
-        result = {"training_iteration": 1, "episode_return_mean": number}
-        (experiment / f"t{number}" / "result.json").write_text(json.dumps(result) + "\n")
+        write_run(experiment / f"t{number}", params, {"episode_return_mean": number})
     with opened(browser, experiment, tmp_path, "params=true&axes=gamma%0Aclip") as viewer:
         viewer.wait("document.querySelectorAll('.scatter .plot').length === 2")
         viewer.wait("document.querySelectorAll('.scatter .plot svg > g .mark circle').length >= 32")

@@ -1,6 +1,5 @@
 """Several trials side by side, and the inside of an episode, in Chromium."""
 
-import json
 import shlex
 
 import numpy as np
@@ -10,7 +9,7 @@ import tune_media as tm
 from tests.support.browser import opened
 from tests.support.stores import StoredTrial
 from tests.support.taped import taped_clip
-from tests.support.viewing import moving_bar, write_trial
+from tests.support.viewing import moving_bar, write_run, write_trial
 from tune_media.values.episodes import EpisodeBatch, EpisodeData, Series
 
 pytestmark = pytest.mark.slow
@@ -40,11 +39,8 @@ def sweep(tmp_path_factory):
     """Two trials with clips of the same seed under two keys, and of different seeds under the third."""
     experiment = tmp_path_factory.mktemp("compare") / "exp"
     for number, trial in enumerate("ab"):
-        (experiment / trial).mkdir(parents=True)
-        (experiment / trial / "params.json").write_text(json.dumps({"lr": number / 10, "env": "E"}))
         result = {"training_iteration": 10, "episode_return_mean": number}
-        (experiment / trial / "result.json").write_text(json.dumps(result) + "\n")
-        store = StoredTrial.in_folder(experiment / trial)
+        store = StoredTrial.in_folder(write_run(experiment / trial, {"lr": number / 10, "env": "E"}, result))
         seeds = {"best": 20 - 15 * number, "worst": 5, "first": 7}
         made = [(key, *episode(trial, key, seed)) for key, seed in seeds.items()]
         for key, clip, _ in made:

@@ -13,7 +13,7 @@ from scipy import stats
 import tune_media as tm
 from tests.support.browser import opened
 from tests.support.commands import command
-from tests.support.viewing import write_snapshot
+from tests.support.viewing import write_results, write_run, write_snapshot
 from tune_media.values.installing import pip_install
 from tune_media.values.rates import wilson
 from tune_media.viewing.curves import Curves
@@ -24,10 +24,8 @@ RETURN = "evaluation/env_runners/episode_return_mean"
 RATE = "evaluation/env_runners/custom_metrics/success_rate"
 
 
-def write_run(folder, params, points, **more):
+def write_curve(folder, params, points, **more):
     """Write a trial with returns at some steps, and with success rates of ten episodes if ``wins`` has counts."""
-    folder.mkdir(parents=True)
-    (folder / "params.json").write_text(json.dumps({"env": "E", **params}))
     lines = []
     for number, (step, value) in enumerate(points):
         numbers = {"episode_return_mean": value}
@@ -35,10 +33,8 @@ def write_run(folder, params, points, **more):
             low, high = wilson(wins[number], 10)
             rates = {"success_rate": wins[number] / 10, "success_rate_low": low, "success_rate_high": high}
             numbers["custom_metrics"] = rates
-        lines.append(
-            {"training_iteration": number + 1, "timesteps_total": step, "evaluation": {"env_runners": numbers}}
-        )
-    (folder / "result.json").write_text("".join(json.dumps(line) + "\n" for line in lines))
+        lines.append({"timesteps_total": step, "evaluation": {"env_runners": numbers}})
+    write_run(folder, {"env": "E", **params}, *lines)
 
 
 @pytest.fixture(scope="module")
@@ -50,8 +46,8 @@ def sweep(tmp_path_factory):
             steps = 100 * np.arange(1, 11) + noise.integers(0, 20, 10)
             values = steps * lr + noise.normal(0, 20, 10)
             points = list(zip(steps.tolist(), values.tolist(), strict=True))
-            write_run(experiment / f"{lr}_{seed}", {"lr": lr, "seed": seed}, points, wins=[9 + (lr > 0.1)] * 10)
-    write_run(experiment / "failed", {"lr": 0.1, "seed": 9}, [(100, 9e9), (1000, 9e9)])
+            write_curve(experiment / f"{lr}_{seed}", {"lr": lr, "seed": seed}, points, wins=[9 + (lr > 0.1)] * 10)
+    write_curve(experiment / "failed", {"lr": 0.1, "seed": 9}, [(100, 9e9), (1000, 9e9)])
     write_snapshot(experiment, failed="ERROR")
     return experiment
 
@@ -122,7 +118,7 @@ def many(tmp_path, monkeypatch):
     """30 configurations, their figure, and the options with which it is saved."""
     for number in range(30):  # all end at one value
         params = {"lr": number, "a_hyperparameter_with_a_long_name": f"a value ${number}_that$ is long, too"}
-        write_run(tmp_path / "exp" / f"t{number}", params, [(1, 0.0), (2, 5.0)])
+        write_curve(tmp_path / "exp" / f"t{number}", params, [(1, 0.0), (2, 5.0)])
     drawn = []
     from matplotlib.figure import Figure
 
@@ -163,8 +159,9 @@ def test_figure_and_page_have_the_same_colors_and_no_two_lines_look_alike(browse
 
 def test_a_mean_ends_where_its_first_run_ends_and_the_command_says_so(tmp_path):
     for seed, last in enumerate((4, 10)):
-        write_run(tmp_path / "exp" / f"a{seed}", {"lr": 1, "seed": seed}, [(step, 1.0) for step in range(1, last + 1)])
-        write_run(tmp_path / "exp" / f"b{seed}", {"lr": 2, "seed": seed}, [(9 * seed + 1, 1.0), (9 * seed + 2, 2.0)])
+        points = [(step, 1.0) for step in range(1, last + 1)]
+        write_curve(tmp_path / "exp" / f"a{seed}", {"lr": 1, "seed": seed}, points)
+        write_curve(tmp_path / "exp" / f"b{seed}", {"lr": 2, "seed": seed}, [(9 * seed + 1, 1.0), (9 * seed + 2, 2.0)])
     catalog = tm.load(tmp_path / "exp")
     made = write_figure(catalog, tmp_path / "x.png")
     assert "of 1 configuration" in made.shown
@@ -187,9 +184,7 @@ def test_a_mistake_is_told(sweep, words, told):
 
 
 def test_without_a_return_a_metric_must_be_chosen(tmp_path):
-    (tmp_path / "exp" / "t").mkdir(parents=True)
-    (tmp_path / "exp" / "t" / "params.json").write_text("{}")
-    (tmp_path / "exp" / "t" / "result.json").write_text('{"training_iteration": 1, "loss": 1.0, "other": 2.0}\n')
+    write_run(tmp_path / "exp" / "t", {}, {"loss": 1.0, "other": 2.0})
     told = command("figure", tmp_path / "exp", "-o", tmp_path / "x.pdf", code=2)
     assert "No trial reports a mean return: pass --metric, the name of a metric." in told
     assert "of 1 configuration in" in command("figure", tmp_path / "exp", "-o", tmp_path / "x.pdf", "--metric", "loss")
@@ -198,12 +193,12 @@ def test_without_a_return_a_metric_must_be_chosen(tmp_path):
 def test_one_run_that_was_evaluated_has_the_interval_of_its_episodes(tmp_path):
     """It has no other runs; each of its checkpoints has played the same seeds."""
     for name, lr in (("a", 0.1), ("b", 0.2)):
-        write_run(tmp_path / name, {"lr": lr}, [(100, 5.0), (200, 7.0)])
+        write_curve(tmp_path / name, {"lr": lr}, [(100, 5.0), (200, 7.0)])
         ends = {"episode_return_mean_low": 4.0, "episode_return_mean_high": 9.0}
         results = [json.loads(line) for line in (tmp_path / name / "result.json").read_text().splitlines()]
         for result in results if name == "a" else ():
             result["evaluation"]["env_runners"] |= ends
-        (tmp_path / name / "result.json").write_text("".join(json.dumps(result) + "\n" for result in results))
+        write_results(tmp_path / name, *results)
     catalog = tm.load(tmp_path)
     (band,) = Curves().bands(catalog.trials, catalog.statuses, RETURN)
     (trial,) = (trial for trial in catalog.trials if trial.name == "a")  # the other one was not evaluated

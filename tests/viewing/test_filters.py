@@ -1,16 +1,12 @@
 """Ranges in a filter, the importance of hyperparameters, and what a filter that finds nothing says, in Chromium."""
 
-import json
-
 import numpy as np
 import pytest
-from pyarrow.fs import LocalFileSystem
 
 import tune_media as tm
 from tests.support.browser import opened
 from tests.support.stores import StoredTrial
-from tests.support.viewing import write_trial
-from tune_media.storage.location import TrialLocation
+from tests.support.viewing import write_results, write_run, write_trial
 
 pytestmark = pytest.mark.slow
 
@@ -36,14 +32,11 @@ def show(viewer, link=""):
 def test_without_a_score_the_charts_say_what_is_missing_and_what_to_do(browser, tmp_path):
     """First there is nothing to rank by, then a picture in the section that is shown, and returns in another one."""
     for number in range(2):
-        folder = tmp_path / "none" / f"t_{number}"
-        folder.mkdir(parents=True)
-        (folder / "params.json").write_text(json.dumps({"lr": number, "size": number}))
+        write_run(tmp_path / "none" / f"t_{number}", {"lr": number, "size": number})
         folder = write_trial(tmp_path / "other" / f"t_{number}", number, steps=(1,), size=number)
-        (folder / "result.json").write_text(json.dumps({"training_iteration": 1, "my_loss": number}))
-        store = StoredTrial(TrialLocation(LocalFileSystem(), str(folder), folder, f"id_{number}"))
-        store.add(tm.Image(np.zeros((8, 8, 3), np.uint8)), "train", "pictures/last", 2)
-        store.finish()
+        write_results(folder, {"my_loss": number})
+        with StoredTrial.in_folder(folder, f"id_{number}") as store:
+            store.add(tm.Image(np.zeros((8, 8, 3), np.uint8)), "train", "pictures/last", 2)
     link = "params=true&cards=trials"
     with opened(browser, tmp_path / "none", tmp_path, link) as viewer:
         viewer.wait("document.querySelector('.no-score')")
@@ -56,31 +49,6 @@ def test_without_a_score_the_charts_say_what_is_missing_and_what_to_do(browser, 
         assert "“best return of a clip” is missing in all of them" in viewer.all(".no-score")[0]
         viewer.frame.click(".no-score button >> text=my_loss")
         viewer.wait("!document.querySelector('.no-score') && document.querySelectorAll('.scatter figure').length === 2")
-
-
-def test_a_range_in_the_filter_leaves_all_else_as_it_is(viewer):
-    show(viewer)
-    for text, name, token, result in (
-        ('"my  lr"=1 lr=1..2', "lr", "lr=3..", '"my  lr"=1 lr=3..'),
-        ("a>1 and lr=1..2", "lr", "", "a>1"),
-        ("lr=1..2 and a>1", "lr", "", "a>1"),
-        ("a>1 and lr=1..2 and b>1", "lr", "lr=..5", "a>1 and b>1 lr=..5"),
-        ("not lr=1..2", "lr", "lr=3..", "not lr=1..2 lr=3.."),
-        ("a>1 | b>1", "lr", "lr=3..", "(a>1 | b>1) lr=3.."),
-        ('(a>1 or b>1) "x or y"', "lr", "lr=3..", '(a>1 or b>1) "x or y" lr=3..'),
-        ('"my lr"=1..2', "my lr", "", ""),
-    ):
-        assert viewer.frame.evaluate("(all) => tuneMedia.range.replaced(...all)", [text, name, token]) == result
-    for ends, axis, result in (
-        ([0.25, 0.5], [0, 8], "x=2..4"),
-        ([0, 0.5], [0, 8], "x=..4"),
-        ([0.5, 1], [-1e-13, 1e-13], "x=0.."),
-        ([0.25, 0.75], [1e6, 1e6 + 1], "x=1000000.25..1000000.75"),
-        ([0.33333, 0.66667], [0, 1], "x=0.3333..0.6667"),  # no value at an end is left out
-        ([0, 1], [0, 1], ""),
-    ):
-        at = f"(share) => {axis[0]!r} + share * ({axis[1]!r} - {axis[0]!r})"
-        assert viewer.frame.evaluate(f"(ends) => tuneMedia.range.tokenOf('x', ends, {at})", ends) == result
 
 
 def test_a_range_of_a_histogram_goes_into_the_filter(browser, sweep, tmp_path):

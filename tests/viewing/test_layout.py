@@ -1,11 +1,10 @@
-import json
 import math
 
 import pytest
 
 import tune_media as tm
 from tests.support.stores import StoredTrial
-from tests.support.viewing import moving_bar
+from tests.support.viewing import moving_bar, write_run
 from tune_media.values.episodes import success_rate
 
 pytestmark = pytest.mark.slow
@@ -19,24 +18,17 @@ def sweep(tmp_path_factory):
     """Twenty trials of five configurations, four runs each, with success rates; their clips are high."""
     experiment = tmp_path_factory.mktemp("layout") / "exp"
     for number in range(20):
-        folder = experiment / f"t{number:02d}"
-        folder.mkdir(parents=True)
         level = 10 * (number // 4)
         params = {"lr": 0.001 * (1 + number // 4), "seed": number % 4, "env": "E"}
-        (folder / "params.json").write_text(json.dumps(params))
         returns = [level * step / 10 + number % 4 for step in range(1, 11)]
         success = success_rate([True] * level + [False] * (50 - level))
-        results = [
-            {"training_iteration": step, "episode_return_mean": one, "custom_metrics": success}
-            for step, one in enumerate(returns, 1)
-        ]
-        (folder / "result.json").write_text("".join(json.dumps(result) + "\n" for result in results))
-        store = StoredTrial.in_folder(folder)
+        results = [{"episode_return_mean": one, "custom_metrics": success} for one in returns]
+        folder = write_run(experiment / f"t{number:02d}", params, *results)
         record = tm.EpisodeRecord(f"e{number}", float(level), 5, training_iteration=10)
         frames = moving_bar(6).repeat(4, axis=1)
-        for key in ("best", "worst"):
-            store.add(tm.Video(frames, fps=10, episode=record), "evaluation", f"episodes/{key}", 10)
-        store.finish()
+        with StoredTrial.in_folder(folder) as store:
+            for key in ("best", "worst"):
+                store.add(tm.Video(frames, fps=10, episode=record), "evaluation", f"episodes/{key}", 10)
     return experiment
 
 
@@ -161,22 +153,3 @@ def test_all_dots_and_intervals_are_inside_the_axes(viewer):
         for mark in marks:
             assert plot["left"] - 0.5 <= mark["left"] <= mark["right"] <= plot["right"] + 0.5
             assert plot["top"] - 0.5 <= mark["top"] <= mark["bottom"] <= plot["bottom"] + 0.5
-
-
-TERMS = """() => {
-  const { rewardTerms } = tuneMedia.steps;
-  const x = Array.from({ length: 3000 }, (_, at) => at + 1);
-  const wave = (of) => x.map((step) => Math.sin(of * step));
-  const rare = (of) => x.map((step) => (step % 997 === of ? of : 0));
-  const values = [...[1, 2, 3].map(wave), ...[1, 2, 3, 4].map(rare), ...[4, 5, 6, 7, 8].map(wave)];
-  const series = values.map((y, at) => ({ name: `v${at}`, kind: "value", x, y }));
-  const sum = (parts) => x.map((_, at) => parts.reduce((total, part) => total + values[part][at], 0));
-  return [[0, 1, 3, 6], [2, 4, 5, 11], [0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11]].map((parts) =>
-    rewardTerms([{ name: "reward", kind: "reward", x, y: sum(parts) }, ...series]));
-}"""
-
-
-def test_the_terms_of_the_reward_are_found_among_twelve_values_some_of_them_rare(viewer):
-    viewer.open(viewer.url)
-    found = [[0, 1, 3, 6], [2, 4, 5, 11], list(range(12))]
-    assert viewer.frame.evaluate(TERMS) == [[f"v{part}" for part in parts] for parts in found]

@@ -8,7 +8,7 @@ import pytest
 
 from tests.support.browser import opened, served, viewer_page
 from tests.support.commands import command
-from tests.support.viewing import write_snapshot, write_trial
+from tests.support.viewing import write_results, write_run, write_snapshot, write_trial
 from tune_media.experiment.trial_folders import LogDirectory, Trials
 from tune_media.viewing.table import laid_out
 
@@ -29,16 +29,13 @@ def results(tmp_path_factory):
     """Twelve trials with results of 40 metrics and no clip; one has failed, and one has a secret in its config."""
     experiment = tmp_path_factory.mktemp("results") / "sweep"
     for number in range(COUNT):
-        folder = experiment / f"train_a1b2c_000{number:02}"
-        folder.mkdir(parents=True)
         more = {"env_config": {"api_key": SECRET, "url": f"https://me:{SECRET}@host/x"}, "layers": [64, 64]}
-        (folder / "params.json").write_text(json.dumps({**settings_of(number), **more, "seed": number}))
         lines = [
-            {"training_iteration": n, "episode_return_mean": n * (10 - number // 3) + number % 3 / 10}
+            {"episode_return_mean": n * (10 - number // 3) + number % 3 / 10}
             | {"learner": {f"metric_{m:02}": m + n + number for m in range(40)}}
             for n in (1, 2)
         ]
-        (folder / "result.json").write_text("".join(json.dumps(line) + "\n" for line in lines))
+        write_run(experiment / f"train_a1b2c_000{number:02}", {**settings_of(number), **more, "seed": number}, *lines)
     statuses = dict.fromkeys((f"train_a1b2c_000{number:02}" for number in range(COUNT)), "TERMINATED")
     write_snapshot(experiment, **statuses | {"train_a1b2c_00011": "ERROR"})
     (experiment / "tuner.pkl").touch()
@@ -154,11 +151,10 @@ def test_axe_finds_nothing_on_a_sweep_without_clips(browser, results, tmp_path):
 def test_cards_show_the_ranking_figure_first_and_largest_and_all_hyperparameters_can_be_seen(browser, tmp_path):
     for number in range(2):
         folder = write_trial(tmp_path / "exp" / f"t{number}", number, steps=(10,), **settings_of(number * 3))
-        result = {"training_iteration": 1, "evaluation": {"env_runners": {"episode_return_mean": -1234567.5 - number}}}
-        (folder / "result.json").write_text(json.dumps(result) + "\n")
-    with served("watch", tmp_path / "exp", tmp_path) as url, viewer_page(browser, "watch") as viewer:
+        write_results(folder, {"evaluation": {"env_runners": {"episode_return_mean": -1234567.5 - number}}})
+    with opened(browser, tmp_path / "exp", tmp_path) as viewer:
         for size in (180, 280, 640):
-            viewer.open(url)
+            viewer.open(viewer.url)
             viewer.wait("document.querySelectorAll('.card .score').length === 2")
             viewer.frame.evaluate(f"tuneMedia.app.instance.set({{ size: {size} }})")
             viewer.wait("document.querySelector('.card .score dd')?.innerText.includes('e6')")
@@ -174,7 +170,6 @@ def test_cards_show_the_ranking_figure_first_and_largest_and_all_hyperparameters
         titles = " ".join(viewer.all(".card:first-of-type .params button", "e.title"))
         assert all(name in titles for name in NAMES if name not in ("clip", "epochs"))  # these two do not differ
         assert viewer.all(".card:first-of-type .others")[0].startswith("+")
-        assert viewer.errors == []
 
 
 @pytest.mark.slow
@@ -217,8 +212,7 @@ def test_a_running_sweep_says_how_many_run_how_far_they_are_and_how_old_its_resu
 def test_a_running_sweep_says_how_long_it_takes_if_tunes_stop_does(browser, tmp_path, stop, told):
     for number, iteration in enumerate((10, 20)):  # 10 s and 5 s each: 300 s and 100 s are left
         folder = write_trial(tmp_path / "exp" / f"t{number}", number)
-        result = {"training_iteration": iteration, "time_total_s": 100.0, "episode_return_mean": 1.0}
-        (folder / "result.json").write_text(json.dumps(result) + "\n")
+        write_results(folder, {"training_iteration": iteration, "time_total_s": 100.0, "episode_return_mean": 1.0})
     criteria = {"training_iteration": stop} if stop else {"episode_return_mean": 500}
     write_snapshot(tmp_path / "exp", criteria, t0="RUNNING", t1="RUNNING", t2="PENDING")  # the last takes 40 x 7.5 s
     with opened(browser, tmp_path / "exp", tmp_path) as viewer:

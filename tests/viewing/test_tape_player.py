@@ -11,7 +11,7 @@ from tests.support.browser import opened, served, viewer_page
 from tests.support.commands import command
 from tests.support.stores import StoredTrial
 from tests.support.taped import STEPS, taped_clip
-from tests.support.viewing import moving_bar
+from tests.support.viewing import moving_bar, write_run
 from tune_media.encoding.decode import decode_video
 from tune_media.experiment.trial_folders import LogDirectory, Trials
 from tune_media.storage.entry import ONLY_TAPE, MediaEntry, line_of
@@ -26,10 +26,7 @@ CLICK = {"X-Tune-Media": TOKEN}
 @pytest.fixture
 def experiment(tmp_path):
     """A trial of two episodes without clips; the env of the second does not repeat itself. One older clip is there."""
-    folder = tmp_path / "sweep" / "trial"
-    folder.mkdir(parents=True)
-    (folder / "params.json").write_text("{}")
-    store = StoredTrial.in_folder(folder)
+    store = StoredTrial.in_folder(write_run(tmp_path / "sweep" / "trial", {}))
     clips = [taped_clip(3, episode_return=2.0), taped_clip(3, episode_return=1.0, drawn=True)]
     episodes = tuple(EpisodeData(one.episode, tape=one.tape, recipe=one.recipe.hash) for one in clips)
     batch = EpisodeBatch(episodes, recipes={one.recipe.hash: one.recipe.content for one in clips})

@@ -3,8 +3,6 @@
 import json
 import math
 import shutil
-import subprocess
-from pathlib import Path
 
 import numpy as np
 import pandas as pd
@@ -13,14 +11,13 @@ import pytest
 import tune_media as tm
 from tests.support.browser import opened
 from tests.support.commands import command
-from tests.support.viewing import write_trial
+from tests.support.page_code import Filtered
+from tests.support.viewing import write_results, write_trial
 from tune_media.experiment.params import UNKNOWN, UNSET
 from tune_media.values.strict_json import json_bytes, read_apart, told_apart
 from tune_media.viewing.configurations import configurations, short
-from tune_media.viewing.episode_table import EpisodeTable
 from tune_media.viewing.payload import ShownParams, config_payload
 
-STATIC = Path(tm.__file__).parent / "viewing" / "static"
 CASES = [  # a value, how strict JSON has it, its title, and filters that find it and no other
     (0.5, 0.5, "0.5", ["0.5", "0.4..0.6", '"0.5"']),
     (math.inf, "Infinity", "inf", ["inf", "Infinity", "INF", "1.."]),
@@ -61,43 +58,15 @@ def test_titles_and_configurations_tell_them_apart():
     assert [one.title for one in found] == [f"p {title}" for title in TITLES]
 
 
-def test_a_filter_of_episodes_finds_each_of_them():
-    trials = [str(number) for number in range(len(CASES))]
-    table = EpisodeTable.of_rows([{"trial": trial, "episode_return": 1.0} for trial in trials])
-    table = EpisodeTable(table.columns, params=STRICT, configs=["p"])
-    for text, place in FILTERS:
-        assert table.found(text).tolist() == [place], text
-    assert table.found("p>0").tolist() == [0, 1]
-    assert table.found("p!=nan").tolist() == [place for place in range(len(CASES)) if place != 3]
-    ordered = table.rows(sort="p")["rows"]
-    assert [row[table.names.index("config/p")] for row in ordered][:3] == ["-inf", "0.5", "inf"]
-
-
-SCRIPT = """
-global.window = {};
-require(process.argv[1] + "/filter.js");
-const tm = window.tuneMedia;
-tm.ui = { number: (value) => String(value) };
-const { strict, filters } = JSON.parse(require("fs").readFileSync(0, "utf8"));
-const values = strict.map((one) => tm.filter.readAll(one).p);
-const found = (text) => {
-  const { test, problem } = tm.filter.parse(text, (name) => (name === "p" ? (row) => row.p : null), () => "", ["p"]);
-  return problem || values.map((p, place) => (test({ p }) ? place : -1)).filter((place) => place >= 0);
-};
-console.log(JSON.stringify({ titles: values.map(tm.filter.shown), found: filters.map(found),
-  tokens: values.map((value) => found(tm.filter.token("p", value))), larger: found("p>0"), infinite: found("p<inf") }));
-"""
-
-
-@pytest.mark.skipif(shutil.which("node") is None, reason="the page's code is run by Node.js")
-def test_the_page_tells_them_apart_in_the_same_words():
-    given = json.dumps({"strict": STRICT, "filters": [text for text, _ in FILTERS]})
-    done = subprocess.run(["node", "-e", SCRIPT, str(STATIC)], input=given, capture_output=True, text=True, check=True)
-    page = json.loads(done.stdout)
-    assert page["titles"] == TITLES
-    assert page["found"] == [[place] for _, place in FILTERS]
-    assert page["tokens"] == [[place] for place in range(len(CASES))]  # the filter of a click on a value
-    assert (page["larger"], page["infinite"]) == ([0, 1], [0, 2])
+def test_a_filter_finds_each_of_them_in_the_table_and_on_the_page(page_code):
+    trials = Filtered(page_code, STRICT, [str(number) for number in range(len(CASES))])
+    not_nan = [place for place in range(len(CASES)) if place != 3]
+    for text, places in [*((text, [place]) for text, place in FILTERS), ("p>0", [0, 1]), ("p!=nan", not_nan)]:
+        assert trials.found(text) == places, text
+    ordered = trials.table.rows(sort="p")["rows"]
+    assert [row[trials.table.names.index("config/p")] for row in ordered][:3] == ["-inf", "0.5", "inf"]
+    title = "(own) => tuneMedia.filter.shown(tuneMedia.filter.readAll(own).p)"
+    assert [page_code(title, own) for own in STRICT] == TITLES
 
 
 @pytest.fixture
@@ -107,7 +76,7 @@ def sweep(tmp_path):
         folder = write_trial(tmp_path / "exp" / f"t{number}", number, steps=(1,))
         clip = "" if text is None else f', "clip": {text}'
         (folder / "params.json").write_text("{" if text == "damaged" else f'{{"seed": {number}{clip}}}')
-        (folder / "result.json").write_text(json.dumps({"training_iteration": 1, "episode_return_mean": -number}))
+        write_results(folder, {"episode_return_mean": -number})
     return tmp_path / "exp"
 
 
@@ -142,10 +111,9 @@ def diverged(tmp_path):
     """Five trials whose losses and returns are told apart; one metric is NaN in all of them."""
     for number, (loss, score) in enumerate(zip(LOSSES, RETURNS, strict=True)):
         folder = write_trial(tmp_path / "exp" / f"t{number}", number, steps=(1,))
-        last = {"training_iteration": 2, "episode_return_mean": score, "gap": math.nan}
+        last = {"episode_return_mean": score, "gap": math.nan}
         last |= {} if loss is None else {"loss": loss}
-        lines = [{"training_iteration": 1, "episode_return_mean": 2.0, "success_rate": math.nan}, last]
-        (folder / "result.json").write_text("".join(json.dumps(line) + "\n" for line in lines))
+        write_results(folder, {"episode_return_mean": 2.0, "success_rate": math.nan}, last)
     return tmp_path / "exp"
 
 
@@ -190,7 +158,7 @@ def test_list_tells_metrics_apart_that_are_not_finite(diverged):
 
 def test_only_nan_is_no_score_and_is_shown(diverged):
     for folder in diverged.iterdir():
-        (folder / "result.json").write_text('{"training_iteration": 1, "episode_return_mean": NaN}\n')
+        write_results(folder, {"episode_return_mean": math.nan})
     assert tm.load(diverged).scores.label == "best return of a clip"
     for folder in diverged.iterdir():
         shutil.rmtree(folder / "media")

@@ -1,6 +1,5 @@
 """Success rates on the cards, and folded columns of the run table, in Chromium."""
 
-import json
 import re
 
 import numpy as np
@@ -8,7 +7,7 @@ import pytest
 
 import tune_media as tm
 from tests.support.stores import StoredTrial
-from tests.support.viewing import moving_bar, write_snapshot
+from tests.support.viewing import moving_bar, write_run, write_snapshot
 from tune_media.values.episodes import success_rate
 from tune_media.viewing.comparison import success_of, success_rates
 
@@ -24,17 +23,14 @@ def sweep(tmp_path_factory):
     for lr, wins in WINS.items():
         for seed, count in enumerate(wins):
             folder = experiment / f"lr={lr}_{seed}"
-            folder.mkdir(parents=True)
-            (folder / "params.json").write_text(json.dumps({"lr": lr, "seed": seed}))
-            store = StoredTrial.in_folder(folder)
             record = tm.EpisodeRecord("e", float(count), 5, seed=seed)
-            store.add(tm.Video(moving_bar(5), fps=10, episode=record), "evaluation", "episodes/best", 1)
-            store.finish()
+            with StoredTrial.in_folder(folder) as store:
+                store.add(tm.Video(moving_bar(5), fps=10, episode=record), "evaluation", "episodes/best", 1)
             rate = success_rate([n < count for n in range(20)])
             found = {"custom_metrics": rate, "episode_return_mean": float(count)}
             learner = {name: noise.random() for name in ("policy_loss", "entropy", "kl")}
-            result = {"training_iteration": 1, "evaluation": {"env_runners": found}, "learners": {"p": learner}}
-            (folder / "result.json").write_text(json.dumps(result) + "\n")
+            result = {"evaluation": {"env_runners": found}, "learners": {"p": learner}}
+            write_run(folder, {"lr": lr, "seed": seed}, result)
     write_snapshot(experiment)
     return experiment
 

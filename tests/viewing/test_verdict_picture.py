@@ -1,6 +1,5 @@
 """The picture of the verdict: what its rows say, and what a reader can do with them."""
 
-import json
 import math
 import re
 
@@ -8,7 +7,7 @@ import pytest
 
 from tests.support.browser import opened
 from tests.support.commands import command
-from tests.support.viewing import write_snapshot, write_trial
+from tests.support.viewing import write_results, write_run, write_snapshot, write_trial
 from tune_media.viewing.configurations import FAILED, RUNNING, Configuration, Run, judge
 from tune_media.viewing.verdict_picture import axes, rows
 
@@ -78,11 +77,8 @@ def test_the_axis_of_scores_has_room_for_intervals_and_leaves_out_one_far_dot():
 def test_the_figure_has_the_rows_of_the_page(tmp_path):
     pytest.importorskip("matplotlib")
     for number in range(6):
-        folder = tmp_path / "exp" / f"t{number}"
-        folder.mkdir(parents=True)
-        (folder / "params.json").write_text(json.dumps({"lr": number // 3, "seed": number % 3}))
-        results = {"training_iteration": 1, "episode_return_mean": 10.0 * (number // 3) + number % 3}
-        (folder / "result.json").write_text(json.dumps(results) + "\n")
+        result = {"episode_return_mean": 10.0 * (number // 3) + number % 3}
+        write_run(tmp_path / "exp" / f"t{number}", {"lr": number // 3, "seed": number % 3}, result)
     told = command("figure", tmp_path / "exp", "-o", tmp_path / "x.svg", "--verdict")
     assert told.splitlines() == [
         f"The verdict on 2 configurations in {tmp_path / 'x.svg'}",
@@ -102,8 +98,7 @@ def sweep(tmp_path_factory):
     for number in range(42):
         lr, seed = number // 3, number % 3
         folder = write_trial(experiment / f"t{number:02d}", number, steps=(10,), lr=lr / 100, seed=seed)
-        result = {"training_iteration": 10, "episode_return_mean": 100.0 - 10 * lr + seed}
-        (folder / "result.json").write_text(json.dumps(result) + "\n")
+        write_results(folder, {"training_iteration": 10, "episode_return_mean": 100.0 - 10 * lr + seed})
     (experiment / "t03" / "error.txt").write_text("ValueError: stuck\n")
     others = {f"t{number:02d}": "TERMINATED" for number in range(42)}
     write_snapshot(experiment, **{**others, "t03": "ERROR", "t04": "RUNNING"})
