@@ -1,6 +1,7 @@
 from dataclasses import replace
 
 import pytest
+from ray.rllib.algorithms.bc import BCConfig
 from ray.rllib.algorithms.ppo import PPOConfig
 
 import tune_media as tm
@@ -32,6 +33,15 @@ def test_without_evaluations_the_evaluation_section_gets_nothing(interval):
     assert "If you call algo.evaluate() yourself, ignore this." in reason
     assert reasons(evaluating()) == []
     assert reasons(PPOConfig(), sections=("train",)) == []
+
+
+def test_offline_rl_plays_no_training_episodes():
+    (reason,) = reasons(BCConfig())
+    assert "config.evaluation(evaluation_interval=1)" in reason
+    assert "sections='train'" not in reason
+    (reason,) = reasons(BCConfig().evaluation(evaluation_interval=1), sections=("train", "evaluation"))
+    assert reason.startswith("sections='train' records nothing: BC learns from stored data")
+    assert reasons(BCConfig().evaluation(evaluation_interval=1)) == []
 
 
 @pytest.mark.parametrize(

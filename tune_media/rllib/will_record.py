@@ -20,7 +20,7 @@ from tune_media.values.secrets import error_text
 _NUMBERS = ("episode_return", "episode_length", "env_steps", "training_iteration", "weights_version", "finished_at")
 _SHORT_NAMES = {"return": "episode_return", "reward": "episode_return", "length": "episode_length"}
 _WITHOUT_EVALUATION_ENV_RUNNERS = (
-    "add config.evaluation(evaluation_num_env_runners=1): it would play on a training env runner, and not be recorded."
+    "add config.evaluation(evaluation_num_env_runners=1): without evaluation env runners, nothing records it."
 )
 _ROUNDS_WITHOUT_END = 2  # RLlib may reset all envs between two rounds
 _EXTERNAL = "EnvRunnerServerForExternalInference"
@@ -37,11 +37,18 @@ def reasons_for_nothing(settings: RecorderSettings, config: Any) -> Iterator[str
         )
         return
     for section in settings.sections:
-        if section == "evaluation" and not config.evaluation_interval:
+        if section == "train" and not config.is_online:
+            yield (
+                f"sections='train' records nothing: {config.algo_class.__name__} learns from stored data, and plays no "
+                "training episode. Record its evaluations: record_episodes(sections='evaluation'), with "
+                "config.evaluation(evaluation_interval=1)."
+            )
+        elif section == "evaluation" and not config.evaluation_interval:
+            train = ", or record training episodes: record_episodes(sections='train')" if config.is_online else ""
             yield (
                 f"sections='evaluation' records nothing, because evaluation_interval={config.evaluation_interval}: "
-                "RLlib runs no evaluation. Add config.evaluation(evaluation_interval=1), or record training episodes: "
-                "record_episodes(sections='train'). If you call algo.evaluate() yourself, "
+                f"RLlib runs no evaluation. Add config.evaluation(evaluation_interval=1){train}. If you call "
+                "algo.evaluate() yourself, "
                 + ("ignore this." if config.evaluation_num_env_runners else _WITHOUT_EVALUATION_ENV_RUNNERS)
             )
         else:
