@@ -16,12 +16,19 @@ from tune_media import __version__
 
 ROOT = Path(__file__).parents[1]
 NAVIGATION = {
-    "Start": ["doors", "quickstart", "tutorial", "examples", "why"],
-    "Record": ["recording", "howto/env-data", "howto/multi-agent", "old-stack"],
+    "Start": ["doors", "quickstart", "tutorial", "examples", "howto/notebook", "why"],
+    "Record": ["recording", "howto/env-data", "howto/multi-agent", "howto/games", "howto/offline", "old-stack"],
     "Without RLlib": ["howto/sb3", "howto/cleanrl", "howto/rsl-rl", "howto/outside-rllib"],
     "Look": ["viewing", "reading", "tapes", "howto/evaluate", "howto/gate", "howto/fork", "howto/agents"],
     "Log": ["logging", "howto/wandb", "howto/mlflow", "howto/trackio", "howto/own-backend"],
-    "Run": ["howto/headless", "howto/cluster-s3", "howto/restore-pbt", "howto/disk-use"],
+    "Run": [
+        "howto/headless",
+        "howto/slurm",
+        "howto/kuberay",
+        "howto/cluster-s3",
+        "howto/restore-pbt",
+        "howto/disk-use",
+    ],
     "Migrate": ["migrate/record-video", "migrate/ray-example", "migrate/monitor-gym", "migrate/earlier-states"],
     "Details": ["arguments", "files", "json", "faults", "limits", "matrix", "performance", "benchmarks", "api/index"],
     "Help": ["troubleshooting", "terms", "support", "security", "contributing", "conduct", "changelog"],

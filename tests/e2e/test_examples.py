@@ -1,6 +1,8 @@
 import json
+import os
 import runpy
 import shlex
+import signal
 import sys
 from pathlib import Path
 
@@ -10,11 +12,13 @@ import pytest
 from ray import tune
 
 import tune_media as tm
+from tests.support.doc_pages import ROOT, blocks
 from tests.support.experiment import fit, rows_of
 from tests.support.faults import wait_until
+from tests.support.processes import driver
 from tune_media.encoding.decode import probe_video
 
-EXAMPLES = Path(__file__).parents[2] / "examples"  # policy_loaders.py runs in tests/evaluation/test_loaders.py
+EXAMPLES = ROOT / "examples"  # policy_loaders.py runs in tests/evaluation/test_loaders.py
 
 
 @pytest.fixture
@@ -159,6 +163,38 @@ def test_rllib_without_tune(run_example, tmp_path):
     assert all(probe_video(clip.read_bytes()).frames > 8 for clip in clips)
 
 
+def test_behaviour_cloning(run_example, tmp_path):
+    run_example("offline_rl.py", tmp_path)
+    clips = list(tm.load(tmp_path))
+    assert [clip["step"] for clip in clips] == [1, 2, 3, 4, 5]
+    assert [len(list(clip.frames())) - 1 for clip in clips] == [clip["episode_return"] for clip in clips]
+    assert clips[-1]["episode_return"] > clips[0]["episode_return"]
+
+
+def test_a_job_that_is_ended_goes_on_when_it_is_submitted_again(tmp_path):
+    ((_, job),) = blocks(ROOT / "docs" / "howto" / "slurm.md", "sh")
+    assert job.count("/local/$USER") == job.count("/shared/$USER") == 1
+    script = tmp_path / "job.sh"
+    script.write_text(job.replace("/local/$USER", str(tmp_path)).replace("/shared/$USER", str(tmp_path)))
+    experiment = tmp_path / "ray_results" / "restarted_sweep"
+    told = {"PATH": f"{Path(sys.executable).parent}:{os.environ['PATH']}", "SLURM_CPUS_PER_TASK": "2"}
+    with driver(script, log=tmp_path / "first.log", program="bash", **told) as first:
+        first.wait_until(lambda: list(experiment.glob("*/media/**/*.mp4")) and list(tmp_path.glob("outbox/*")))
+        first.process.send_signal(signal.SIGUSR1)
+        first.finish()
+    ended = len(tm.load(experiment))
+    with driver(script, log=tmp_path / "second.log", program="bash", **told) as second:
+        second.finish()
+    catalog = tm.load(experiment)
+    assert_whole(catalog)
+    assert 0 < ended < len(catalog)
+    assert {trial.status.word for trial in catalog.trials} == {"terminated"}
+    for trial in catalog.trials:
+        rows = rows_of(catalog, trial=trial.name, key="episodes/best", rolled_back=None)
+        assert [row["training_iteration"] for row in rows] == [1, 2, 3, 4, 5]
+    assert not list(tmp_path.glob("outbox/*"))
+
+
 @pytest.mark.any_ray
 def test_a_curriculum_in_a_function_trainable(run_example, tmp_path):
     run_example("curriculum.py", tmp_path)
@@ -210,6 +246,23 @@ def test_a_multi_agent_env_with_a_view_for_each_agent(run_example, tmp_path):
             (row,) = rows_of(catalog, key=key, training_iteration=iteration)
             assert row["metrics"][f"return/{agent}"] == episodes[f"metrics/return/{agent}"].max()
     assert "metrics/hunter/distance_avg" in catalog.episodes()
+
+
+@pytest.mark.any_ray
+def test_a_game_whose_winner_is_known(run_example, tmp_path):
+    out = run_example("tic_tac_toe.py", tmp_path)
+    catalog = tm.load(tmp_path / "tic_tac_toe")
+    episodes = catalog.episodes()
+    assert episodes["success"].tolist() == [{1: True, -1: False}.get(one) for one in episodes["metrics/winner"]]
+    assert set(episodes["metrics/winner"]) >= {1, -1}
+    worst = rows_of(catalog, key="episodes/worst")
+    assert len(worst) == 4
+    for row in worst:
+        round_of_it = episodes.query("trial == @row['trial'] and training_iteration == @row['training_iteration']")
+        assert row["metrics"]["return/player1"] == round_of_it["metrics/return/player1"].min()
+    assert {row["success"] for row in rows_of(catalog, key="episodes/draw")} <= {None}
+    assert {(row["width"], row["height"]) for row in catalog} == {(96, 96)}
+    assert "0.0010" in out  # of the table of win rates
 
 
 @pytest.mark.any_ray

@@ -86,13 +86,15 @@ def has_file_in(home: Path, process: Path) -> bool:
 
 
 @contextlib.contextmanager
-def driver(script: Path, *arguments: str, log: Path, **environment: str) -> Iterator[Driver]:
+def driver(
+    script: Path, *arguments: str, log: Path, program: str = sys.executable, **environment: str
+) -> Iterator[Driver]:
     """Run a script with a temporary folder for its Ray; both are gone afterwards."""
     home = Path(tempfile.mkdtemp(prefix="tml", dir="/tmp"))  # short: it has Ray's sockets
     told = {"RAY_TMPDIR": str(home), "TMPDIR": str(home), "RAY_DEDUP_LOGS": "0", **environment}
     with log.open("wb") as output:
         process = subprocess.Popen(
-            [sys.executable, str(script), *arguments],
+            [program, str(script), *arguments],
             stdout=output,
             stderr=output,
             cwd=ROOT,

@@ -61,7 +61,7 @@ def _tensorboard(arguments: list[str]) -> None:
 def _pip(arguments: list[str]) -> None:
     config = configparser.ConfigParser(interpolation=None)
     config.read(ROOT / "setup.cfg")
-    assert arguments[0] == "install"
+    assert arguments[0] in ("install", "wheel")
     for extras in re.findall(r"\[([^]]+)\]", " ".join(arguments)):
         assert set(extras.split(",")) <= set(config["options.extras_require"]), extras
 
