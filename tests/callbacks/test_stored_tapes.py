@@ -1,5 +1,7 @@
 from dataclasses import replace
 
+import pyarrow as pa
+
 import tune_media as tm
 from tests.support.batches import batch_of
 from tests.support.fake_trial import FakeTrial, run
@@ -34,7 +36,7 @@ def test_tapes_are_in_the_parquet_and_a_recipe_that_is_there_is_not_written_agai
     for data in reports:
         assert b"TMT" not in data.with_suffix(".json").read_bytes()
         assert "tape" not in rows_of_parquet(data.read_bytes())[0]
-        with data.open("rb") as file:
+        with pa.OSFile(str(data)) as file:
             rows = taped_rows(file)
             assert [(row["recipe"], row["tape_bytes"]) for row in rows] == [("ab", 5), ("cd", 5)]
             assert tape_of(file, "train", "r", rows[1]["episode_id"]) == b"TMTcd"

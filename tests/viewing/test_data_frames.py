@@ -102,10 +102,9 @@ def test_what_a_trial_left_behind_is_told_by_a_truth_value(tmp_path):
 
 
 def made_odd(file):
-    """Write a file as an older version would, whose seeds are shorter, without returns and lists of clips."""
+    """Write a file as an older version would, whose seeds are shorter, without returns."""
     table = pyarrow.parquet.read_table(file).drop_columns(["success_once", "success_at_end"])
     others = {"episode_return": pa.nulls(len(table), pa.float64()), "seed": table["seed"].cast(pa.int32())}
-    others["clips"] = pa.nulls(len(table), table.schema.field("clips").type)
     for name, column in others.items():
         table = table.set_column(table.column_names.index(name), name, column)
     pyarrow.parquet.write_table(table, file)

@@ -6,10 +6,11 @@ columns of maps, so that any reader takes all files at once and loses nothing.
 
 from __future__ import annotations
 
+import functools
 import io
 import json
 import posixpath
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -34,6 +35,7 @@ MAX_JSON_POINTS = 1_000_000
 SUCCESS = ("success", "success_once", "success_at_end")
 _NEWER = frozenset(SUCCESS[1:])  # columns that older files lack
 _MAX_INT = 2**63
+_SMALL = 2**20  # bytes
 
 
 @dataclass(frozen=True)
@@ -73,20 +75,21 @@ def file_names(step: int, id: str = "") -> str:
 def rows_of_parquet(content: bytes) -> list[dict[str, Any]]:
     """Return the rows of a report, one an episode, without tapes; maps are lists of pairs. Raises ValueError."""
     try:
-        table = _typed(_read(io.BytesIO(content), WITHOUT_TAPES), WITHOUT_TAPES)
+        parquet = _opened(pa.BufferReader(content))
+        table = _table(parquet, WITHOUT_TAPES, _columns_of(parquet)[1])
     except (pa.ArrowException, OSError) as error:
         raise ValueError(f"no Parquet file of a report: {error_text(error)}") from error
     rows: list[dict[str, Any]] = table.to_pylist()
     return rows
 
 
-def episode_table(file: Any, columns: Sequence[str]) -> pa.Table:
+def episode_table(file: pa.NativeFile, columns: Sequence[str]) -> pa.Table:
     """Return columns of a report's Parquet file. Raises OSError, pyarrow.ArrowException, ValueError."""
-    table = _read(file, columns)
-    there = {*table.column_names, *_NEWER}
-    if missing := [name for name in columns if name not in there]:
+    parquet = _opened(file)
+    there, with_values = _columns_of(parquet)
+    if missing := [name for name in columns if name not in there and name not in _NEWER]:
         raise ValueError(f"it has no column {missing[0]!r}, so it is no report of episodes")
-    return _typed(table, columns)
+    return _table(parquet, columns, with_values)
 
 
 def parquet_rows(file: Any, episode: str, columns: Sequence[str] | None = None) -> list[dict[str, Any]]:
@@ -96,25 +99,53 @@ def parquet_rows(file: Any, episode: str, columns: Sequence[str] | None = None) 
     return rows
 
 
-def _read(file: Any, columns: Sequence[str]) -> pa.Table:
-    """Return those of some columns that a Parquet file has.
+def _opened(file: pa.NativeFile) -> pyarrow.parquet.ParquetFile:
+    """Open a Parquet file; a small one is read as a whole, with one request."""
+    is_small = file.size() <= _SMALL
+    source = pa.BufferReader(file.read_at(file.size(), 0)) if is_small else file
+    return pyarrow.parquet.ParquetFile(source, pre_buffer=not is_small)  # read_table would load pyarrow.dataset
+
+
+def _columns_of(parquet: pyarrow.parquet.ParquetFile) -> tuple[set[str], set[str]]:
+    """Return the columns of a file, and those that have a value, by its statistics, or may have one."""
+    there, with_values = set[str](), {"metrics"}
+    for number in range(parquet.metadata.num_row_groups):
+        group = parquet.metadata.row_group(number)
+        for chunk in map(group.column, range(group.num_columns)):
+            name, told = chunk.path_in_schema.partition(".")[0], chunk.statistics
+            there.add(name)
+            if told is None or not told.has_null_count or told.null_count < chunk.num_values:
+                with_values.add(name)
+    there = there or set(parquet.schema_arrow.names)  # without a row there is no group
+    return there, with_values & there
+
+
+def _table(parquet: pyarrow.parquet.ParquetFile, columns: Sequence[str], with_values: Collection[str]) -> pa.Table:
+    """Return columns of a report, each of the type that this package gives it; those without values are null.
 
     It reads in this thread: Arrow's own free objects of Python when they like, and abort the process if it ends.
     """
-    parquet = pyarrow.parquet.ParquetFile(file)  # read_table would load pyarrow.dataset
-    return parquet.read(columns=list(columns), use_threads=False)
-
-
-def _typed(table: pa.Table, columns: Sequence[str]) -> pa.Table:
-    """Return columns of a report, each of the type that this package gives it; those that it lacks are null."""
-    schema, there = pa.schema([_EPISODES.field(name) for name in columns]), set(table.column_names)
-    if there >= set(columns) and (table := table.select(columns)).schema.equals(schema):
-        return table
+    read = [name for name in columns if name in with_values]  # each takes long
+    table = parquet.read(columns=read, use_threads=False)
+    schema, types = _types(tuple(columns))
+    found = dict(zip(table.column_names, table.columns, strict=True))
+    count = parquet.metadata.num_rows
     cells = [
-        table[field.name].cast(field.type) if field.name in there else pa.nulls(len(table), field.type)
-        for field in schema
+        _nulls(count, type) if (own := found.get(name)) is None else own if own.type == type else own.cast(type)
+        for name, type in zip(columns, types, strict=True)
     ]
     return pa.table(cells, schema)
+
+
+@functools.lru_cache(maxsize=64)
+def _types(columns: tuple[str, ...]) -> tuple[pa.Schema, list[pa.DataType]]:
+    schema = pa.schema([_EPISODES.field(name) for name in columns])
+    return schema, schema.types
+
+
+@functools.lru_cache(maxsize=64)
+def _nulls(count: int, type: pa.DataType) -> pa.Array:
+    return pa.nulls(count, type)
 
 
 def parquet_name(path: str) -> str:

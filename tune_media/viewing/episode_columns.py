@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 import posixpath
 from collections.abc import Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -12,11 +13,10 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
-import pyarrow.fs
 
 from tune_media.experiment.trial_files import TrialFiles
-from tune_media.experiment.trial_folders import in_parallel
 from tune_media.storage import episode_files
+from tune_media.storage.filesystem import is_local
 from tune_media.values.episodes import UNKNOWN
 from tune_media.values.secrets import error_text
 from tune_media.viewing.conditions import as_numpy
@@ -30,6 +30,7 @@ _CELLS: dict[str, type] = {"series": dict, "every": dict, "values": dict, "clips
 _METRICS = "metrics"
 _NESTED = [*_CELLS, "lists"]
 _PLAIN = [name for name in episode_files.EPISODE_COLUMNS if name not in _CELLS]
+_THREADS, _THREADS_FAR = 4, 16  # if files are on this machine, and if they are far away
 _AT_ONCE = 256  # files whose tables, which are small, become one
 
 
@@ -41,10 +42,6 @@ class _File(NamedTuple):
     number: int
     is_rolled_back: bool
 
-    @property
-    def filesystem(self) -> pyarrow.fs.FileSystem:
-        return self.trial.filesystem
-
 
 @dataclass(frozen=True)
 class EpisodeColumns:
@@ -52,13 +49,13 @@ class EpisodeColumns:
 
     Attributes:
         table: Their numbers and texts, and the metrics, which are maps.
-        cells: The columns whose cells are dicts or lists.
+        cells: The cells that are dicts or lists, of each episode that has some, by column.
         trials: The number of the trial of each.
         rolled_back: Whether the trial has left it behind.
     """
 
     table: pa.Table
-    cells: Mapping[str, list[Any]]
+    cells: Mapping[int, Mapping[str, Any]]
     trials: npt.NDArray[np.int64]
     rolled_back: npt.NDArray[np.bool_]
 
@@ -74,22 +71,39 @@ class EpisodeColumns:
             for report, is_rolled_back in trial.report_files.items()
         ]
         tables: list[pa.Table] = []
-        cells: dict[str, list[Any]] = {name: [] for name in _CELLS}
-        counts: list[int] = []
-        for start in range(0, len(files), _AT_ONCE):
-            part = in_parallel(_read, files[start : start + _AT_ONCE])
-            counts += [0 if read is None else len(read[0]) for read in part]
-            found = [read for read in part if read is not None]
-            for _, own in found:
-                for name, of_file in own.items():
-                    cells[name] += of_file
-            if found:
-                tables.append(pa.concat_tables([table for table, _ in found]).combine_chunks())
-        if not sum(counts):
+        cells: dict[int, Mapping[str, Any]] = {}
+        counts = np.zeros(len(files), np.int64)
+        total = 0
+        threads = _THREADS if all(is_local(trial.filesystem) for trial in trials) else _THREADS_FAR
+        with ThreadPoolExecutor(threads, "tune_media-episodes") as pool:
+            for start in range(0, len(files), _AT_ONCE):
+                found: list[pa.Table] = []
+                for number, read in enumerate(pool.map(_read, files[start : start + _AT_ONCE]), start):
+                    if read is not None:
+                        table, own = read
+                        found.append(table)
+                        cells |= {total + row: of_row for row, of_row in own.items()}
+                        counts[number] = len(table)
+                        total += len(table)
+                if found:
+                    tables.append(pa.concat_tables(found).combine_chunks())
+        if not total:
             return None
         numbers = np.repeat(np.array([file.number for file in files]), counts)
         rolled_back = np.repeat(np.array([file.is_rolled_back for file in files]), counts)
-        return cls(pa.concat_tables(tables), cells, numbers, rolled_back)
+        return cls(pa.concat_tables(tables), cells, numbers, rolled_back)._of_episodes()
+
+    def _of_episodes(self) -> EpisodeColumns | None:
+        """Return them without the rows of values that no result ascribes to an episode."""
+        is_known = pc.fill_null(pc.not_equal(self.table["episode_id"], UNKNOWN), True)
+        keep = as_numpy(is_known).astype(bool)
+        if keep.all():
+            return self
+        places = np.cumsum(keep) - 1
+        cells = {int(places[row]): own for row, own in self.cells.items() if keep[row]}
+        if not keep.any():
+            return None
+        return EpisodeColumns(self.table.filter(is_known), cells, self.trials[keep], self.rolled_back[keep])
 
     def as_series(self) -> dict[str, pd.Series[Any]]:
         """Return the columns as pandas makes them of Python's values, each metric as a column of its own."""
@@ -97,17 +111,19 @@ class EpisodeColumns:
 
         texts = pd.Series([""]).dtype  # since pandas 3 they have a type of their own
         found = {name: _as_series(self.table[name], texts) for name in _PLAIN}
-        found |= {name: pd.Series(cells, dtype=object) for name, cells in self.cells.items()}
+        for name, kind in _CELLS.items():
+            column = [kind() for _ in range(len(self.table))]
+            for row, own in self.cells.items():
+                column[row] = own[name] or column[row]
+            found[name] = pd.Series(column, dtype=object)
         metrics = numbers_of_maps(self.table[_METRICS], len(self.table))
         return found | {f"metrics/{name}": pd.Series(values) for name, values in metrics}
 
 
-def _read(file: _File) -> tuple[pa.Table, dict[str, list[Any]]] | None:
-    """Return the plain columns of a file, and those of dicts and lists; None if it is gone, or broken."""
+def _read(file: _File) -> tuple[pa.Table, dict[int, dict[str, Any]]] | None:
+    """Return the plain columns of a file, and its cells that are dicts or lists; None if it is gone, or broken."""
     try:
         table = file.trial.episodes(file.report, episode_files.WITHOUT_TAPES)
-        if pc.index(table["episode_id"], UNKNOWN).as_py() >= 0:  # values that no result ascribes to an episode
-            table = table.filter(pc.fill_null(pc.not_equal(table["episode_id"], UNKNOWN), True))
         return table.select([*_PLAIN, _METRICS]), _cells_of(table.select(_NESTED))
     except Exception as error:  # the episodes of the other files are here
         path = posixpath.join(file.trial.media_path, episode_files.parquet_name(file.report))
@@ -115,28 +131,23 @@ def _read(file: _File) -> tuple[pa.Table, dict[str, list[Any]]] | None:
         return None
 
 
-def _cells_of(maps: pa.Table) -> dict[str, list[Any]]:
-    """Return the columns of dicts and lists; few episodes have something in them."""
-    cells: dict[str, list[Any]] = {name: [kind() for _ in range(len(maps))] for name, kind in _CELLS.items()}
+def _cells_of(maps: pa.Table) -> dict[int, dict[str, Any]]:
+    """Return the cells of the episodes that have something in a map, which are few, by their rows."""
     if all(map(_is_empty, maps.columns)):
-        return cells
-    rows = np.flatnonzero(np.logical_or.reduce([_has_cell(column) for column in maps.columns]))
-    for row, own in zip(rows.tolist(), maps.take(pa.array(rows)).to_pylist(), strict=True):
-        own |= episode_files.values_of(own)
-        for name, column in cells.items():
-            column[row] = own[name]
-    return cells
+        return {}
+    rows = np.flatnonzero(np.logical_or.reduce([_lengths(column) > 0 for column in maps.columns]))
+    found = maps.take(pa.array(rows)).to_pylist()
+    return {row: own | episode_files.values_of(own) for row, own in zip(rows.tolist(), found, strict=True)}
 
 
 def _is_empty(maps: pa.ChunkedArray) -> bool:
-    """Return whether each row has an empty map."""
-    return not maps.null_count and not any(len(chunk.keys) for chunk in maps.chunks)
+    """Return whether no row has an entry."""
+    return not any(len(chunk.keys) for chunk in maps.chunks)
 
 
-def _has_cell(maps: pa.ChunkedArray) -> npt.NDArray[np.bool_]:
-    """Return which rows have another map than an empty one."""
-    lengths = np.diff(np.from_dlpack(maps.combine_chunks().offsets))
-    return np.asarray((lengths > 0) | as_numpy(maps.is_null()).astype(bool), bool)
+def _lengths(maps: pa.ChunkedArray) -> npt.NDArray[np.int32]:
+    """Return how many entries each row has."""
+    return np.diff(np.from_dlpack(maps.combine_chunks().offsets))
 
 
 def _as_series(column: pa.ChunkedArray, texts: Any) -> pd.Series[Any]:

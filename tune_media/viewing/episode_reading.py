@@ -212,16 +212,15 @@ class _Episodes:
         for name in _NUMBERS:
             self._put(name, new, as_numpy(joined[name]))
         for name in _TEXTS:
-            texts = [self._text(name, text) for text in joined[name].to_pylist()]
-            self._put(name, new, np.array(texts, np.int32))
+            self._put(name, new, self._numbers(name, joined[name]))
         for name, values in numbers_of_maps(joined["metrics"], len(joined)):
             self._put(f"metrics/{name}", new, values)
         for name, rows, own in _texts_of(joined["values"], len(joined)):
             numbers = np.full(len(joined), -1, np.int32)
             numbers[rows] = [self._text(f"values/{name}", text) for text in own]
             self._put(f"values/{name}", new, numbers)
-        clips = enumerate(joined["clips"].to_pylist(), new.start)
-        self._clips |= {row: own[0][0] for row, own in clips if own}
+        clips = _clips_of(joined["clips"]) if len(joined) else ()
+        self._clips |= {new.start + row: path for row, path in clips}
         self._ids += joined["episode_id"].chunks
         self._count = new.stop
 
@@ -279,6 +278,13 @@ class _Episodes:
         known = self._texts.setdefault(name, {})
         return -1 if text is None else known.setdefault(text, len(known))
 
+    def _numbers(self, name: str, texts: pa.ChunkedArray) -> npt.NDArray[np.int32]:
+        """Return the number of each text of a column; -1 of none."""
+        coded = texts.combine_chunks().dictionary_encode()
+        own = [self._text(name, text) for text in coded.dictionary.to_pylist()]
+        numbers: npt.NDArray[np.int32] = np.array([*own, -1], np.int32)[np.from_dlpack(coded.indices.fill_null(-1))]
+        return numbers
+
     def _put(self, name: str, rows: slice, values: npt.NDArray[Any]) -> None:
         if name not in self._columns:
             self._columns[name] = _empty(self._room, values.dtype)
@@ -308,6 +314,13 @@ def _texts_of(maps: pa.ChunkedArray, count: int) -> Iterable[tuple[str, npt.NDAr
         own = pc.equal(names, name)
         found = [strict_json.parse_json(text.encode()) for text in texts.filter(own).to_pylist()]
         yield name, rows[as_numpy(own).astype(bool)], found
+
+
+def _clips_of(maps: pa.ChunkedArray) -> Iterator[tuple[int, str]]:
+    """Yield the row and the path of the first clip of each episode that has one."""
+    rows, paths, _ = entries_of_maps(maps, len(maps))
+    first = np.unique(rows, return_index=True)[1]
+    return zip(rows[first].tolist(), paths.take(pa.array(first)).to_pylist(), strict=True)
 
 
 def _read(trial: TrialFiles, report: str) -> pa.Table | None:
