@@ -132,13 +132,13 @@ def cpu_seconds(process: int | str) -> float:
     return sum(map(int, _stat(process)[11:13])) / os.sysconf("SC_CLK_TCK")
 
 
-def family() -> set[int]:
-    """Return the ids of this process and of all below it."""
+def family(root: int | None = None) -> set[int]:
+    """Return the ids of a process, by default this one, and of all below it."""
     parents = {}
     for path in Path("/proc").glob("[0-9]*"):
         with contextlib.suppress(OSError):  # it has just ended
             parents[int(path.name)] = int(_stat(path.name)[1])
-    found = {os.getpid()}
+    found = {os.getpid() if root is None else root}
     while more := {process for process, parent in parents.items() if parent in found} - found:
         found |= more
     return found
