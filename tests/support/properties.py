@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 
 _HEALTH = [HealthCheck.too_slow, HealthCheck.data_too_large, HealthCheck.function_scoped_fixture]
-many = settings(max_examples=200, derandomize=True, deadline=None, database=None, suppress_health_check=_HEALTH)
+many = settings(max_examples=100, derandomize=True, deadline=None, database=None, suppress_health_check=_HEALTH)
 few = settings(many, max_examples=25)  # each of which is written and read, or simulated
 
 TEXTS = st.text(st.characters(exclude_categories=()), max_size=20)  # halves of characters, too
