@@ -26,7 +26,7 @@ os.environ.setdefault("RAY_AIR_NEW_OUTPUT", "0")
 os.environ.setdefault("SDL_VIDEODRIVER", "dummy")
 os.environ.setdefault("TUNE_MEDIA_RENDER_NICENESS", "0")  # tests wait for what is rendered, on a busy machine
 os.environ.setdefault("RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO", "0")
-# Ray starts a worker for each logical CPU with its first job: idle, each of them takes a hundredth of a core.
+# Ray starts a worker for each core with its first job: idle, each of them takes a hundredth of a core.
 os.environ.setdefault("RAY_prestart_worker_first_driver", "0")
 # Scripts of libraries that the tests' environment does not have; their docstrings are not looked at.
 collect_ignore = [f"support/{name}_run.py" for name in ("mjlab", "rsl_rl") if not importlib.util.find_spec(name)]

@@ -135,6 +135,22 @@ def test_the_seed_of_an_episode_stands_in_its_record_and_says_all_of_it(setting)
     assert len({(record.seed, record.episode_length, record.episode_return) for record in records}) == 2
 
 
+class TellsItsSeed(CountingEnv):
+    """Tells the seed of its last reset, or -1 if it was given none."""
+
+    def reset(self, *, seed=None, options=None):
+        self.given = -1 if seed is None else seed
+        return super().reset(seed=seed, options=options)
+
+
+def test_the_seed_of_an_episode_is_the_one_of_its_last_reset(setting):
+    """On the old stack the first episode had the seed of a reset that RLlib repeats without a seed."""
+    env = setting(TellsItsSeed, collect=lambda step: {"given": step.env.unwrapped.given}, video=None, first_seed=5)
+    records = [record for _ in range(2) for record in env.play(2).records]
+    assert all(record.seed in (None, record.metrics["given_last"]) for record in records)
+    assert records[0].seed is not None or records[0].metrics["given_last"] == -1
+
+
 class Flaky(gym.Wrapper):
     """Its picture fails now and then, and that of the env inside it does not."""
 

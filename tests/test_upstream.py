@@ -1,4 +1,4 @@
-"""The patches that are offered to Ray: what each mends fails without it, and works with it."""
+"""The patches that are offered to Ray: the example that each mends fails without it, and works with it."""
 
 import importlib.util
 import json

@@ -14,7 +14,6 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from mlflow import MlflowClient
 from ray.tune.logger import CSVLoggerCallback, JsonLoggerCallback, TBXLoggerCallback
 
 import tune_media as tm
@@ -132,6 +131,8 @@ def test_the_result_has_the_path_and_the_file_and_the_trackers_follow(tmp_path, 
 
 
 def test_trackers_have_a_clip_that_came_later_at_the_step_of_its_result(ray_session, tmp_path, gate):
+    from mlflow import MlflowClient
+
     callbacks = [
         tm.WandbMediaLoggerCallback(project="later", mode="offline"),
         tm.MLflowMediaLoggerCallback(tracking_uri=mlflow_store(tmp_path)),

@@ -423,30 +423,6 @@ class Evaluating(RLlibCallback):
             self.end(algorithm)
 
 
-class SeedTellingEnv(CountingEnv):
-    """Tells the seed of its last reset."""
-
-    def reset(self, *, seed=None, options=None):
-        self.given = seed
-        return super().reset(seed=seed, options=options)
-
-
-@pytest.mark.any_ray
-def test_the_seed_of_an_episode_is_the_one_of_its_last_reset(ray_session):
-    """On the old stack the first episode had the seed of a reset that RLlib repeats without a seed."""
-    recorder = record_episodes(sections="train", keep="all", video=None, collect=lambda step: {"given": told(step)})
-    config = on_old_stack(ppo(recorder).environment(SeedTellingEnv).debugging(seed=5))
-    episodes = run_plain(config, 1)[1]["env_runners"]["episodes"]["data"].episodes
-    for episode in episodes:
-        given = episode.record.metrics["given_last"]
-        assert episode.record.seed == (None if given == -1 else given)
-
-
-def told(step):
-    given = step.env.unwrapped.given
-    return -1 if given is None else given
-
-
 @pytest.mark.parametrize("ends", ["terminated", "truncated"])
 def test_how_an_episode_of_pettingzoo_ended(ray_session, ends):
     """RLlib says that an episode is terminated if all its agents are truncated by flags of their own."""

@@ -37,6 +37,10 @@ from unittest import mock
 VARIABLE = "TUNE_MEDIA_FORK_WORKERS"
 WITHOUT_RLLIB = f"{VARIABLE}_WITHOUT_RLLIB"  # for a Ray whose workers do not use it
 RENDERERS = "-renderers"  # behind the address of the server for Ray's workers
+_WITHOUT_RAY = (
+    *("numpy", "torch", "torch._dynamo", "pandas", "gymnasium", "scipy.stats", "tensorboardX", "aiohttp"),
+    *("PIL.Image", "wandb"),  # of W&B's helper actors, which needed 2 s each to import them
+)
 
 
 @contextlib.contextmanager
@@ -84,7 +88,7 @@ def serve(address: str) -> None:
     for connection, request, streams in requests:
         key = tuple(sorted(_read_by_imports(request).items()))
         if key not in forkers:
-            _import("numpy", "torch", "torch._dynamo", "pandas", "gymnasium", "scipy.stats", "tensorboardX", "aiohttp")
+            _import(*_WITHOUT_RAY)
             _end_those_of_ended_rays(forkers)
             ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
             if not os.fork():
@@ -178,7 +182,7 @@ def _fork_with_ray(requests: socket.socket, environment: dict[str, str]) -> None
     os.environ.update(environment)
     rllib = ("ray.tune",) if WITHOUT_RLLIB in environment else ("ray.rllib.algorithms.ppo", "tune_media.rllib")
     with _rays_generator_unused():
-        _import("ray._private.workers.default_worker", *rllib, "tests.support")
+        _import("ray._private.workers.default_worker", *rllib, "tests.support.faults")
     make_connectors_fast()
     while received := _receive(requests):
         request, (*streams, answer) = received

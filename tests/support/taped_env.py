@@ -54,12 +54,13 @@ class OnNewStack:
     section = "evaluation"
     warns = False  # an env runner's problems are told by the driver
 
-    def __init__(self, env, config, *, sub_envs=2, section=None, in_processes=False, **arguments):
+    def __init__(self, env, config, *, sub_envs=2, section=None, in_processes=False, first_seed=None, **arguments):
         self.section = section or self.section
         recorder = tm.rllib.record_episodes(sections=("train", "evaluation"), **arguments)
         settings = {"sub_envs": sub_envs, "evaluation": self.section == "evaluation", "rollout_fragment_length": 20}
         settings["gym_env_vectorize_mode"] = gym.VectorizeMode.ASYNC if in_processes else gym.VectorizeMode.SYNC
-        self.env_runner = self.made(env, for_env_runner(env, config, recorder, **settings))
+        config = for_env_runner(env, config, recorder, **settings).debugging(seed=first_seed)
+        self.env_runner = self.made(env, config)
         self.recording = recordings_of(self.env_runner)["episodes"]
         self.group, self.client, self.close = FakeGroup(local=self.env_runner), EnvRunnerClient(), self.env_runner.stop
 
@@ -110,13 +111,15 @@ class Wrapped:
 
     warns = True
 
-    def __init__(self, env, config, *, sub_envs=2, seeds=None, section=None, in_processes=False, **arguments):
+    def __init__(
+        self, env, config, *, sub_envs=2, seeds=None, section=None, in_processes=False, first_seed=None, **arguments
+    ):
         make = functools.partial(env, config)
         own = make if seeds is None else lambda: tm.gym.FixedSeeds(make(), seeds)
         kind = gym.vector.AsyncVectorEnv if in_processes else gym.vector.SyncVectorEnv
         self.env = tm.gym.RecordEpisodes(self.made(own, kind, sub_envs), env_fn=make, **arguments)
         self.env.action_space.seed(1)
-        self.env.reset()
+        self.env.reset(seed=first_seed)
         self.totals, self.close = np.zeros(getattr(self.env, "num_envs", 1)), self.env.close
 
     def made(self, make, kind, sub_envs):
