@@ -39,7 +39,7 @@ WITHOUT_RLLIB = f"{VARIABLE}_WITHOUT_RLLIB"  # for a Ray whose workers do not us
 RENDERERS = "-renderers"  # behind the address of the server for Ray's workers
 _WITHOUT_RAY = (
     *("numpy", "torch", "torch._dynamo", "pandas", "gymnasium", "scipy.stats", "tensorboardX", "aiohttp"),
-    *("PIL.Image", "wandb"),  # of W&B's helper actors, which needed 2 s each to import them
+    *("PIL.Image", "wandb.sdk.launch"),  # of W&B's helper actors, which needed 2 s each to import them
 )
 
 
@@ -225,8 +225,9 @@ def _become(request: Any, streams: list[int]) -> None:
     os.setpgrp()
     _take_over(request, streams)
     _seed_torch()
-    for module, name in (("wandb.sdk.data_types._private", "MEDIA_TMP"), ("wandb.sdk.artifacts.artifact", "_TMP_DIR")):
-        folder = getattr(sys.modules.get(module), name, None)
+    media, artifacts = map(sys.modules.get, ("wandb.sdk.data_types._private", "wandb.sdk.artifacts.artifact"))
+    for owner, name in ((media, "MEDIA_TMP"), (getattr(artifacts, "Artifact", None), "_TMP_DIR")):
+        folder = getattr(owner, name, None)
         if folder is not None:  # all forks have it, and the first to end would remove it
             atexit.unregister(folder.cleanup)
             folder._finalizer.detach()
