@@ -264,6 +264,6 @@ def test_the_commands_of_releasing_fill_all_in_and_the_package_is_right_then(tmp
     assert "go to us@lab." in (copy / "docs/support.md").read_text()
     assert "<!--" not in (copy / "README.md").read_text()
     assert re.search(r"^date-released: [\d-]{10}$", (copy / "CITATION.cff").read_text(), re.MULTILINE)
-    options = ["--noconftest", "-qn0", "-kindex or conda or version or person", "tests/test_packaging.py"]
+    options = ["--noconftest", "-q", "-n", "0", "-k", "index or conda or version or person", "tests/test_packaging.py"]
     told = subprocess.run([sys.executable, "-m", "pytest", *options], cwd=copy, capture_output=True, text=True)
     assert told.returncode == 0, told.stdout
