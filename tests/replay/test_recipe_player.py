@@ -1,10 +1,12 @@
 """A tape becomes a clip only if the replay shows the frames that were rendered while its episode ran."""
 
 import json
+import pickle
 import random
 import threading
 import time
 
+import gymnasium as gym
 import numpy as np
 import pytest
 
@@ -40,7 +42,11 @@ def taped(kind, how, places, episodes=1):
 
 
 def rendered(kind, tape, is_lenient=False, env=None):
-    player = RecipePlayer(Recipe.of(kind, {}).content, env, None)
+    return clip_of(Recipe.of(kind, {}).content, tape, is_lenient, env)
+
+
+def clip_of(recipe, tape, is_lenient=False, env=None):
+    player = RecipePlayer(recipe, env, None)
     (clip,) = player.render(
         tape, VideoOptions(), (0, 0), is_lenient=is_lenient, on_step=lambda step, steps: None
     ).values()
@@ -57,6 +63,16 @@ def test_a_clip_says_how_many_of_its_frames_were_compared(compared, is_lenient):
     tape, _ = taped(odd_envs.Plain, *HOWS[compared], episodes=3)
     clip = rendered(odd_envs.Plain, tape, is_lenient)
     assert (clip.frames, clip.compared, clip.note) == (6, compared, None)
+
+
+def test_a_clip_without_frames_to_compare_names_the_packages_that_were_updated_since():
+    tape, _ = taped(odd_envs.Plain, STEPS, [])
+    known = pickle.loads(Recipe.of(odd_envs.Plain, {}).content)
+    assert clip_of(pickle.dumps(known), tape).note is None
+    known["facts"]["versions"]["gymnasium"] = "0.1"
+    clip = clip_of(pickle.dumps(known), tape)
+    assert clip.compared == "steps only"
+    assert clip.note == f"its frames were not compared: gymnasium 0.1, now {gym.__version__}"
 
 
 @pytest.mark.parametrize("compared", HOWS)

@@ -188,12 +188,18 @@ def differences(then: Mapping[str, Any], now: Mapping[str, Any]) -> list[str]:
     names = {"cpu": "CPU", "libm": "C library", "os": "operating system"}
     others = [name for name in names if then.get(name) != now.get(name)]
     texts = [f"other {names[name]} (then {then.get(name)}, now {now.get(name)})" for name in others]
-    before, after = then.get("versions", {}), now.get("versions", {})
-    updated = [name for name in before if name in after and after[name] != before[name]]
-    texts += [f"{name} {before[name]}, now {after[name]}" for name in updated]
+    texts += updates(then, now)
     before, after = then.get("environment", {}), now.get("environment", {})
     changed = [name for name in sorted({*before, *after}) if before.get(name) != after.get(name)]
     return texts + [f"{name}={before.get(name, '')}, now {after.get(name, 'not set')}" for name in changed]
+
+
+def updates(then: Mapping[str, Any], now: Mapping[str, Any]) -> list[str]:
+    """Return the packages of which two places have other versions, as text."""
+    before, after = then.get("versions", {}), now.get("versions", {})
+    return [
+        f"{name} {before[name]}, now {after[name]}" for name in before if after.get(name, before[name]) != before[name]
+    ]
 
 
 _PICKLED: dict[int, tuple[Any, bytes]] = {}  # by the id of a class or function, whose own state changes its pickle

@@ -20,7 +20,7 @@ from tune_media.recording.rendering import FrameFunction, Renderer, remedy_for
 from tune_media.replay.forks import in_fork, may_fork
 from tune_media.replay.generators import RenderDraws, RenderGuard
 from tune_media.replay.player import RenderError, ReplayDiffers, random_step
-from tune_media.replay.recipe import Creator, LoadedRecipe, differences, facts_here
+from tune_media.replay.recipe import Creator, LoadedRecipe, differences, facts_here, updates
 from tune_media.replay.tape import Tape
 from tune_media.replay.tape_rendering import frames_at, raise_if_other, render_tape
 from tune_media.values.medium import joined
@@ -124,6 +124,8 @@ class RecipePlayer:
                 clips = render_tape(tape, renderer, video, env_index=place[1], on_step=on_step, compared=places)
         except ReplayDiffers as error:
             raise self._render_error(error, tape) from error
+        if tape.pictures.how == STEPS and (updated := updates(self._recipe.facts, facts_here())):
+            notes.append(f"its frames were not compared: {'; '.join(updated)}")
         for view, clip in clips.items():
             clips[view] = dataclasses.replace(clip, note=joined(clip.note, *notes), compared=compared)
         return clips
