@@ -246,8 +246,8 @@ def interval_of_median(values: Sequence[float], level: float = 0.95) -> tuple[fl
     return ordered[low], ordered[count - 1 - low]
 
 
-def row_of(env: str, env_runners: int, pairs: int, seconds: float) -> list[str]:
-    """Measure; return the cells of the table's row."""
+def measure(env: str, env_runners: int, pairs: int, seconds: float) -> tuple[Pair, list[Pair]]:
+    """Return the first runs of two Ray jobs, and pairs of runs that take some seconds at least."""
     with tempfile.TemporaryDirectory() as folder, contextlib.ExitStack() as stack:
         plain, ours = (Trainer(Path(folder, str(kind)), env, env_runners, records=kind) for kind in (False, True))
         for trainer in (plain, ours):
@@ -258,20 +258,33 @@ def row_of(env: str, env_runners: int, pairs: int, seconds: float) -> list[str]:
             measured.append(pair := train_in_turns(plain, ours, iterations, number))
             equal = "equal" if pair.is_equal else "different"
             print(f"{env}, {env_runners}: {pair.plain:.2f} {pair.ours:.2f} s, {equal} returns", file=sys.stderr)
-    low, high = interval_of_median([pair.ratio for pair in measured])
-    return [
-        env,
-        str(env_runners),
-        str(iterations),
-        f"{sum(pair.is_equal for pair in measured)} of {pairs}",
-        short(statistics.median(pair.plain for pair in measured)),
-        f"{statistics.median(pair.ratio for pair in measured):.3f}",
-        f"{low:.3f} to {high:.3f}",
-        f"{first.ours - first.plain:+.1f} s",
-        short(statistics.median(sum(pair.of_plain.cpu.values()) for pair in measured)),
-        *(short(statistics.median(pair.of_ours.cpu[kind] for pair in measured)) for kind in KINDS),
-        f"{statistics.median(pair.cpu_ratio for pair in measured):.3f}",
-    ]
+    return first, measured
+
+
+def lines_of(env: str, env_runners: int, first: Pair, pairs: Sequence[Pair]) -> list[str]:
+    """Return the lines of a table, without a recorder and with it."""
+    ratios = [pair.ratio for pair in pairs]
+    low, high = interval_of_median(ratios)
+    ratio = f"{statistics.median(ratios):.3f} ({low:.3f} to {high:.3f})"
+    cpu_ratio = f"{statistics.median(pair.cpu_ratio for pair in pairs):.3f}"
+    first_run, iterations = f"{first.ours - first.plain:+.1f}", str(len(pairs[0].of_plain.returns))
+    equal = f"{sum(pair.is_equal for pair in pairs)} of {len(pairs)}"
+    lines = []
+    for method, times, runs, compared in (
+        ("Ray's JSON and TBX, no media", [pair.plain for pair in pairs], [pair.of_plain for pair in pairs], ("1", "1")),
+        (
+            "ours: JSON, TensorBoard",
+            [pair.ours for pair in pairs],
+            [pair.of_ours for pair in pairs],
+            (ratio, cpu_ratio),
+        ),
+    ):
+        is_ours = method.startswith("ours")
+        cpu = [short(statistics.median(run.cpu[kind] for run in runs)) for kind in KINDS]
+        cells = [env, str(env_runners), method, iterations, short(statistics.median(times)), compared[0]]
+        cells += [equal if is_ours else "", first_run if is_ours else "", *cpu, compared[1]]
+        lines.append(f"| {' | '.join(cells)} |")
+    return lines
 
 
 def main() -> None:
@@ -286,13 +299,13 @@ def main() -> None:
         train_each(options.train, sys.stdin)
         return
     print(
-        "\n| env | env runners | iterations | equal pairs | seconds of a run without | ratio, median "
-        "| its 95 % interval | first run | CPU seconds without "
-        f"| with: {' | '.join(KINDS)} | CPU ratio, median |\n{'|---' * 13}|"
+        "\n| env | env runners | method | iterations | seconds | ratio (95 % interval) | pairs with equal returns "
+        f"| first run, s | CPU s: {' | '.join(KINDS)} | CPU ratio |\n{'|---' * 12}|"
     )
     for env in options.envs:
         for env_runners in options.env_runners:
-            print(f"| {' | '.join(row_of(env, env_runners, options.pairs, options.seconds))} |", flush=True)
+            measured = measure(env, env_runners, options.pairs, options.seconds)
+            print(*lines_of(env, env_runners, *measured), sep="\n", flush=True)
 
 
 if __name__ == "__main__":
