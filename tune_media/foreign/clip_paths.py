@@ -68,7 +68,7 @@ def section_of_path(path: str) -> str:
     return section_of(name)
 
 
-def paths_meant(text: str, place: str = "", own: str = "") -> list[str]:
+def paths_meant(text: str, place: str = "", own: str | None = None) -> list[str]:
     """Return the paths in a run's folder that a text in a file at a place in this folder may mean, the longest first.
 
     They are the path from there, and the ends of a path of elsewhere: all, or those after a folder called ``own``.
@@ -79,13 +79,17 @@ def paths_meant(text: str, place: str = "", own: str = "") -> list[str]:
     (['a.mp4'], ['a.mp4', 'eval/a.mp4'])
     """
     parts = posixpath.normpath(text.replace("\\", "/")).split("/")
-    starts = [start for start in range(len(parts)) if not start or not own or parts[start - 1] == own]
+    starts = [start for start in range(len(parts)) if not start or own in (None, parts[start - 1])]
     paths = (posixpath.normpath(posixpath.join(place, *parts[start:])) for start in starts)
     return [path for path in dict.fromkeys(paths) if not path.startswith("../")]
 
 
-def named_clip(clips: Collection[str], text: str, place: str = "", own: str = "") -> str | None:
-    """Return the clip that a text means, see ``paths_meant``; None if it means none of these."""
+def named_clip(clips: Collection[str], text: str, place: str = "", own: str | None = None) -> str | None:
+    """Return the clip that a text means, see ``paths_meant``; None if it means none of these.
+
+    >>> named_clip({"videos/a.mp4"}, "outputs/y/videos/a.mp4"), named_clip({"videos/a.mp4"}, "y/videos/a.mp4", own="")
+    ('videos/a.mp4', None)
+    """
     return next((path for path in paths_meant(text, place, own) if path in clips), None)
 
 

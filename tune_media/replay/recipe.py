@@ -194,12 +194,11 @@ def differences(then: Mapping[str, Any], now: Mapping[str, Any]) -> list[str]:
     return texts + [f"{name}={before.get(name, '')}, now {after.get(name, 'not set')}" for name in changed]
 
 
-def updates(then: Mapping[str, Any], now: Mapping[str, Any]) -> list[str]:
-    """Return the packages of which two places have other versions, as text."""
+def updates(then: Mapping[str, Any], now: Mapping[str, Any], but: str = "") -> list[str]:
+    """Return the packages, but one, of which two places have other versions, as text."""
     before, after = then.get("versions", {}), now.get("versions", {})
-    return [
-        f"{name} {before[name]}, now {after[name]}" for name in before if after.get(name, before[name]) != before[name]
-    ]
+    changed = [name for name in before if after.get(name, before[name]) != before[name] and name != but]
+    return [f"{name} {before[name]}, now {after[name]}" for name in changed]
 
 
 _PICKLED: dict[int, tuple[Any, bytes]] = {}  # by the id of a class or function, whose own state changes its pickle

@@ -124,7 +124,7 @@ class RecipePlayer:
                 clips = render_tape(tape, renderer, video, env_index=place[1], on_step=on_step, compared=places)
         except ReplayDiffers as error:
             raise self._render_error(error, tape) from error
-        if tape.pictures.how == STEPS and (updated := updates(self._recipe.facts, facts_here())):
+        if tape.pictures.how == STEPS and (updated := updates(self._recipe.facts, facts_here(), but="tune_media")):
             notes.append(f"its frames were not compared: {'; '.join(updated)}")
         for view, clip in clips.items():
             clips[view] = dataclasses.replace(clip, note=joined(clip.note, *notes), compared=compared)

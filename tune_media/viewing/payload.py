@@ -211,10 +211,11 @@ def metrics_payload(
 
     It is ``{"trials": [id, ...], "metrics": {name: [value or null, ...]}, "main": [name, ...], "params": [name, ...],
     "newest": seconds, "pending": number, "status": [[word, error], ...], "iterations": number, "unreadable":
-    [[path, reason], ...], "apart": [id, ...]}``: ``main`` are the metrics that matter most, ``params`` the
+    [[path, reason], ...], "apart": {name: [id, ...]}}``: ``main`` are the metrics that matter most, ``params`` the
     hyperparameters with those first that matter most, ``newest`` is when the last result was written, since 1970,
-    ``iterations`` at which all end that have not, and ``apart`` are the trials that are ranked behind the others, see
-    ``from_elsewhere``. ``statuses`` are empty if not read yet; for the last two arguments see ``first_payload``.
+    ``iterations`` at which all end that have not, and ``apart`` has the trials that are ranked behind the others by a
+    return, see ``from_elsewhere``. ``statuses`` are empty if not read yet; for the last two arguments see
+    ``first_payload``.
     """
     names = sorted({name for values in metrics for name in values})
     rare = {"pending": pending, "unreadable": unreadable, "apart": _apart(trials, metrics, statuses)}
@@ -229,12 +230,14 @@ def metrics_payload(
 
 def _apart(
     trials: Sequence[TrialFiles], metrics: Sequence[dict[str, float]], statuses: Sequence[TrialStatus]
-) -> list[str]:
-    """Return the ids of the trials that are ranked behind the others."""
-    name = next(iter(score.ranking_returns(metrics)), None)
-    scores = [None if name is None else score.finite(values, name) for values in metrics]
-    elsewhere = from_elsewhere(trials, statuses or [TrialStatus()] * len(trials), scores, name)
-    return [trial.id for trial, is_elsewhere in zip(trials, elsewhere, strict=True) if is_elsewhere]
+) -> dict[str, list[str]]:
+    """Return the ids of the trials that are ranked behind the others, by the return that ranks them."""
+    found = {}
+    for name in score.ranking_returns(metrics):
+        scores = [score.finite(values, name) for values in metrics]
+        elsewhere = from_elsewhere(trials, statuses or [TrialStatus()] * len(trials), scores, name)
+        found[name] = [trial.id for trial, is_elsewhere in zip(trials, elsewhere, strict=True) if is_elsewhere]
+    return found
 
 
 def _metric(value: float | None) -> Any:

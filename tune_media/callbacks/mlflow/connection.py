@@ -9,7 +9,7 @@ import sqlite3
 import textwrap
 from pathlib import Path
 from typing import Any
-from urllib.parse import urlsplit
+from urllib.parse import unquote, urlsplit
 
 from tune_media.callbacks.mlflow import private_names
 from tune_media.values.checks import did_you_mean
@@ -150,7 +150,7 @@ def _ask(tracking_uri: str | None, registry_uri: str | None, experiment_name: st
             if error.errno == socket.EAI_NONAME:
                 raise ValueError(f"there is no host named {parts.hostname!r}") from None
     if uri.startswith("sqlite:///"):
-        _open_once(uri.removeprefix("sqlite:///").partition("?")[0])
+        _open_once(unquote(uri.removeprefix("sqlite:///").partition("?")[0]))
     client = mlflow.MlflowClient(tracking_uri, registry_uri)
     client.search_experiments(max_results=1)
     try:

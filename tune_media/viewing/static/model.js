@@ -204,10 +204,11 @@
   /** Take in the last metrics of trials, and what follows from them, see `metrics_payload` in payload.py. */
   function addMetrics(model, payload) {
     const { trials, metrics, status, main = [], params = [], newest = null, pending = 0, unreadable = [],
-      iterations = null, apart = [] } = payload;
+      iterations = null, apart = {} } = payload;
     const place = new Map(trials.map((id, at) => [id, at]));
     const metricNames = Object.keys(metrics);
     const scoreNames = metricNames.filter((name) => metrics[name].some(Number.isFinite));
+    const behind = new Map(Object.entries(apart).map(([name, ids]) => [name, new Set(ids)]));
     Object.assign(model, { metricNames, scoreNames, main, newest, pending, unreadable, iterations });
     model.metricsAt = ++changes;
     model.rates = model.metricNames.filter((name) => lastPart(name) === SUCCESS_RATE)
@@ -219,7 +220,7 @@
       trial.params = Object.assign(byName(),
         Object.fromEntries(model.params.map((name) => [name, trial.params[name]])));
       const at = place.get(trial.id);
-      Object.assign(trial, { metrics: byName(), apart: apart.includes(trial.id) });
+      Object.assign(trial, { metrics: byName(), isBehind: (name) => Boolean(behind.get(name)?.has(trial.id)) });
       if (at == null) continue;
       for (const name of model.metricNames) trial.metrics[name] = tm.filter.read(metrics[name][at]);
       if (status) [trial.status, trial.error] = status[at];
@@ -333,7 +334,7 @@
     for (const trial of trials) {
       trial.score = scoreOf(trial, name, section);
       trial.reported = trial.score ?? (trial.abandoned ? null : trial.metrics[name] ?? null); // also NaN and infinity
-      Object.assign(trial, { rank: null, isApart: Boolean(trial.apart && labels.has(name)) }); // of another return
+      Object.assign(trial, { rank: null, isApart: Boolean(trial.isBehind?.(name)) }); // of another return
     }
     const scored = trials.filter((trial) => trial.score != null && !isFailed(trial))
       .sort((a, b) => a.isApart - b.isApart || sign * (a.score - b.score));
