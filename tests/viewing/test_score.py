@@ -108,3 +108,27 @@ def test_a_clip_that_was_rolled_back_is_the_best_only_if_there_is_no_other(tmp_p
     only = catalog.of_trials(["a"])
     assert only.best()["step"] == only.best("episode_return")["step"] == 30
     assert [tile.row["step"] for tile in choose_tiles(catalog, trials=["a"])] == [30]
+
+
+RANKED = """([page, name]) => {
+  const { trials } = tuneMedia.model.decode(page);
+  tuneMedia.model.rank(trials, name, "train", false);
+  return trials.sort((a, b) => a.rank - b.rank).map((trial) => trial.name);
+}"""
+
+
+def test_by_the_success_rate_the_page_ranks_runs_together_whose_returns_have_other_tags(tmp_path, page_code):
+    rate, tags = (
+        "evaluation/custom_metrics/success_rate",
+        ("rollout/ep_rew_mean", "rollout/ep_rew_mean", "train/return"),
+    )
+    for number, tag in enumerate(tags):
+        (tmp_path / "abc"[number]).mkdir()
+        table = f"time/total_timesteps,{tag},{rate}\n10,{number},{number / 4}\n"
+        (tmp_path / "abc"[number] / "progress.csv").write_text(table)
+    catalog = tm.load(tmp_path)
+    page = json.loads(TrialPages(Trials([LogDirectory.of(str(tmp_path))]), "x").first().content)
+    assert page["metrics"]["apart"] == {"episode_return_mean": [page["trials"][2]["id"]], rate: []}
+    of_list = [trial.name for trial, *_ in catalog.best_first()]
+    assert page_code(RANKED, [page, "episode_return_mean"]) == of_list == ["b", "a", "c"]
+    assert [[name] for name in page_code(RANKED, [page, rate])] == catalog.compare(metric=rate)["trials"].tolist()
