@@ -6,6 +6,7 @@ from ray import cloudpickle
 
 import tune_media as tm
 from tests.support.faults import server_of_errors, server_of_silence
+from tests.support.trackers import mlflow_store
 from tune_media.callbacks.mlflow import backend
 from tune_media.callbacks.mlflow.connection import check
 
@@ -50,6 +51,11 @@ def test_a_uri_that_cannot_work_is_an_error_at_setup(uri, message, tmp_path, mon
     assert any(f". {remedy}" in str(caught.value) for remedy in ("Pass ", "Install ", "If ", "Did "))
     assert "hunter2" not in str(caught.value)
     assert "be retried" not in capsys.readouterr().err  # by MLflow, for much longer than the start of a sweep waits
+
+
+def test_the_path_of_a_sqlite_file_is_decoded_and_no_other_file_is_made(tmp_path):
+    set_up(mlflow_store(tmp_path, "my runs.db").replace(" ", "%20"), experiment_name="walkers")
+    assert [file.name for file in tmp_path.iterdir()] == ["my runs.db"]
 
 
 @pytest.mark.parametrize(("status", "message"), [(401, "Pass tracking_token="), (404, "Pass the address of a server")])
@@ -101,6 +107,7 @@ def test_a_password_and_a_token_are_not_pickled_and_the_password_is_asked_for_in
     monkeypatch.setenv("MLFLOW_TRACKING_TOKEN", "")
     uri = "http://me:hunter2@127.0.0.1:9"
     more = {"artifact_location": "s3://me:hunter2@bucket/runs", "tags": {"team": "a", "db_password": "hunter2"}}
+    more["experiment_name"] = "walkers?token=a_b_c_d_1"  # else a restore logs to another one
     pickled = cloudpickle.dumps(tm.MLflowMediaLoggerCallback(tracking_uri=uri, tracking_token="t0psecret", **more))
     assert os.environ["MLFLOW_TRACKING_TOKEN"] == "t0psecret"  # MLflow looks for it there
     assert b"hunter2" not in pickled
@@ -109,7 +116,7 @@ def test_a_password_and_a_token_are_not_pickled_and_the_password_is_asked_for_in
     restored.setup()
     assert restored.tracking_uri == uri
     assert connection.whole_uri(restored.artifact_location) == more["artifact_location"]
-    assert restored.tags == {"team": "a", "db_password": "***"}
+    assert restored.tags == {"team": "a", "db_password": "***"} and restored.experiment_name == more["experiment_name"]
     monkeypatch.setattr(connection, "_HIDDEN", {})
     monkeypatch.delenv("MLFLOW_TRACKING_URI")  # MLflow sets it
     restored = cloudpickle.loads(pickled)
