@@ -96,8 +96,8 @@ def own_processes() -> set[int]:
 def how_it_ended(code: int) -> str:
     """Return the exit code of a process in words; one below zero is a signal.
 
-    >>> how_it_ended(3), how_it_ended(-9)
-    ('with exit code 3', 'by SIGKILL')
+    >>> how_it_ended(3), how_it_ended(-9), how_it_ended(-36)
+    ('with exit code 3', 'by SIGKILL', 'by signal 36')
     """
     names = {one.value: one.name for one in signal.Signals}  # real-time signals have none
     return f"with exit code {code}" if code >= 0 else f"by {names.get(-code, f'signal {-code}')}"
