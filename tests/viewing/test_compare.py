@@ -106,6 +106,13 @@ def test_ticked_trials_are_compared_on_one_time_line_at_the_same_seed(browser, s
         viewer.press("Escape")
         viewer.press("Escape")
         viewer.wait("document.querySelectorAll('.card.ticked').length === 2")
+        viewer.frame.click(".card .screen")  # a page from disk shows the filmstrip that it may not save
+        viewer.wait("document.querySelectorAll('.filmstrip canvas').length > 0")
+        viewer.wait("document.querySelector('.stage video')?.readyState >= 2")
+        viewer.frame.click("button:text('Filmstrip')")
+        viewer.wait("document.querySelector('dialog .picture-place canvas')?.width > 100")
+        viewer.press("Escape")
+        viewer.wait("!document.querySelector('dialog')")
 
 
 def test_an_episode_shows_its_reward_terms_its_moments_and_its_frames(browser, sweep, tmp_path):
@@ -146,17 +153,6 @@ def test_an_episode_shows_its_reward_terms_its_moments_and_its_frames(browser, s
         assert at[at.index("--at") + 1] == "10"
         assert viewer.errors == []
         assert viewer.axe_violations() == {}
-
-
-def test_a_gallery_in_a_folder_shows_the_filmstrip_that_it_may_not_save(browser, sweep, tmp_path):
-    with opened(browser, sweep, tmp_path, host="gallery") as viewer:
-        viewer.frame.click(".card .screen")
-        viewer.wait("document.querySelectorAll('.filmstrip canvas').length > 0")
-        viewer.wait("document.querySelector('.stage video')?.readyState >= 2")
-        viewer.frame.click("button:text('Filmstrip')")
-        viewer.wait("document.querySelector('dialog .picture-place canvas')?.width > 100")
-        viewer.press("Escape")
-        viewer.wait("!document.querySelector('dialog')")
 
 
 @pytest.fixture(scope="module")

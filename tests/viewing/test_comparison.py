@@ -109,7 +109,7 @@ def one_run_each(tmp_path, returns):
 
 def test_a_failed_trial_never_wins(tmp_path):
     folder = one_run_each(tmp_path, {0.1: 5.0, 0.2: 99.0, 0.3: 7.0})
-    write_snapshot(folder, **{"lr=0.2": "ERROR", "lr=0.3": "RUNNING"})
+    write_snapshot(folder, **{"lr=0.2": "ERROR", "lr=0.3": "PAUSED"})
     catalog = tm.load(folder)
     assert catalog.best()["trial"] == catalog.winner.name == "lr=0.3"
     table = catalog.compare()

@@ -112,6 +112,16 @@ def test_a_metric_is_searched_for_by_name(viewer):
     assert viewer.frame.evaluate("tuneMedia.app.instance.state.score") == "training_iteration"
 
 
+def test_a_dialog_that_takes_the_place_of_another_stays(viewer):
+    show(viewer)
+    viewer.frame.evaluate(f"() => {APP}.show(tuneMedia.keys.Help)")
+    viewer.wait("document.querySelector('dialog[open]')")
+    viewer.frame.evaluate(f"() => {APP}.show(tuneMedia.scatter.Axes)")
+    viewer.frame.evaluate("() => new Promise((resolve) => setTimeout(resolve, 200))")  # the other's event came
+    assert viewer.frame.evaluate("() => document.querySelectorAll('dialog[open]').length") == 1
+    assert viewer.frame.evaluate(f"() => {APP}.state.dialog.view === tuneMedia.scatter.Axes")
+
+
 def test_a_clip_that_is_deleted_while_it_is_watched_stays_and_its_link_says_so(browser, tmp_path):
     folder = write_trial(tmp_path / "exp" / "a", 0, steps=(10, 20))
     lines = index_lines(folder)
@@ -132,16 +142,15 @@ def test_a_clip_that_is_deleted_while_it_is_watched_stays_and_its_link_says_so(b
         viewer.wait("document.querySelector('.stage video')?.readyState >= 2")
 
 
-@pytest.mark.parametrize(
-    ("support", "told"), [("", "cannot decode H.264: Firefox"), ("maybe", "may have been deleted")]
-)
-def test_a_clip_that_does_not_play_says_whether_the_browser_lacks_its_codec(browser, tmp_path, support, told):
+def test_a_clip_that_does_not_play_says_whether_the_browser_lacks_its_codec(browser, tmp_path):
     for clip in write_trial(tmp_path / "exp" / "a", 0).rglob("*.mp4"):
         clip.write_bytes(b"no clip")  # what no browser can decode
-    with served("watch", tmp_path / "exp", tmp_path) as url, viewer_page(browser, "watch") as viewer:
-        viewer.page.add_init_script(f"HTMLMediaElement.prototype.canPlayType = () => '{support}'")
-        viewer.open(url)
-        viewer.wait("(told) => document.querySelector('.card .failed')?.innerText.includes(told)", told)
+    with served("watch", tmp_path / "exp", tmp_path) as url:
+        for support, told in (("", "cannot decode H.264: Firefox"), ("maybe", "may have been deleted")):
+            with viewer_page(browser, "watch") as viewer:
+                viewer.page.add_init_script(f"HTMLMediaElement.prototype.canPlayType = () => '{support}'")
+                viewer.open(url)
+                viewer.wait("(told) => document.querySelector('.card .failed')?.innerText.includes(told)", told)
 
 
 RETURNS = {0.1: [10, 12, 11, 30], 0.2: [20, 21, 19, 22]}  # the best run is of the worse configuration
@@ -161,6 +170,20 @@ def seeds(tmp_path_factory):
     return experiment
 
 
+@pytest.fixture(scope="module")
+def seeds_url(seeds):
+    with served("watch", seeds, seeds) as url:
+        yield url
+
+
+@pytest.fixture
+def seeds_viewer(browser, seeds_url):
+    with viewer_page(browser, "watch") as viewer:
+        viewer.url = seeds_url
+        yield viewer
+        assert viewer.errors == []
+
+
 SMALL = """() => {
   const box = (selector) => document.querySelector(selector).getBoundingClientRect();
   const [header, answer, dock, slider] = [".bar.top", ".winner-line", ".dock", ".steps-slider input"].map(box);
@@ -174,26 +197,25 @@ SMALL = """() => {
 
 
 @pytest.mark.parametrize("size", [(390, 844), (640, 400)], ids=["phone", "zoom of 200 %"])
-def test_on_a_small_screen_the_answer_is_in_the_first_view(browser, seeds, size, tmp_path):
-    with served("watch", seeds, tmp_path) as url, viewer_page(browser, "watch") as viewer:
-        viewer.page.set_viewport_size({"width": size[0], "height": size[1]})
-        viewer.open(url)
-        viewer.wait("document.querySelector('.winner-line video')?.readyState >= 2")
-        viewer.wait("document.querySelector('.winner-line').innerText.includes('Another one may be as good')")
-        viewer.wait("document.querySelector('.curves .u-over')")
-        found = viewer.frame.evaluate(SMALL)
-        assert found.pop("bars") < 0.21
-        assert found.pop("slider") > 100
-        assert found == {"isAnswerInView": True, "overflow": 0, "small": []}
-        assert not viewer.frame.is_visible(".filter")
-        for fold in viewer.frame.query_selector_all(".fold"):
-            fold.click()
-        viewer.frame.fill(".filter", "lr=0.1")
-        viewer.wait("document.querySelectorAll('.card').length === 1")
-        viewer.frame.click("text=loop")
-        found = viewer.frame.evaluate(SMALL)
-        assert (found["overflow"], found["small"]) == (0, [])
-        assert viewer.errors == []
+def test_on_a_small_screen_the_answer_is_in_the_first_view(seeds_viewer, size):
+    viewer = seeds_viewer
+    viewer.page.set_viewport_size({"width": size[0], "height": size[1]})
+    viewer.open(viewer.url)
+    viewer.wait("document.querySelector('.winner-line video')?.readyState >= 2")
+    viewer.wait("document.querySelector('.winner-line').innerText.includes('Another one may be as good')")
+    viewer.wait("document.querySelector('.curves .u-over')")
+    found = viewer.frame.evaluate(SMALL)
+    assert found.pop("bars") < 0.21
+    assert found.pop("slider") > 100
+    assert found == {"isAnswerInView": True, "overflow": 0, "small": []}
+    assert not viewer.frame.is_visible(".filter")
+    for fold in viewer.frame.query_selector_all(".fold"):
+        fold.click()
+    viewer.frame.fill(".filter", "lr=0.1")
+    viewer.wait("document.querySelectorAll('.card').length === 1")
+    viewer.frame.click("text=loop")
+    found = viewer.frame.evaluate(SMALL)
+    assert (found["overflow"], found["small"]) == (0, [])
 
 
 def test_configurations_are_judged_over_their_seeds(browser, seeds, tmp_path):
@@ -230,87 +252,87 @@ def test_configurations_are_judged_over_their_seeds(browser, seeds, tmp_path):
         viewer.wait("document.querySelectorAll('.card.configuration').length === 2")
 
 
-def test_a_configuration_whose_runs_are_filtered_is_of_those_left(browser, seeds, tmp_path):
+def test_a_configuration_whose_runs_are_filtered_is_of_those_left(seeds_viewer):
     facts = "[e.querySelector('.runs .link').innerText, e.querySelector('.score dd').innerText]"
-    with opened(browser, seeds, tmp_path, "filter=lr=0.2 seed=3") as viewer:
-        viewer.wait("document.querySelectorAll('.card.configuration').length === 1")
-        assert viewer.all(".card", facts) == [["1 of 4 runs, by the filter", f"{RETURNS[0.2][3]}"]]
-        viewer.wait("document.querySelector('.curves')?.innerText.includes('Only of runs that pass the filter.')")
-        (label,) = viewer.all(".curves [role=img]", "e.getAttribute('aria-label')")
-        assert label.endswith("1 lines; the best is lr 0.2 (1 of 4 runs)")
-        assert viewer.all("li.verdict-row", "e.classList.contains('outside')") == [False, True]
-        assert viewer.all(".card .rank, .card .ends, .card .success, .card .best-worst", "1") == []
-        viewer.frame.fill(".filter", "seed>1")  # two of each: the mean of two, the better first
-        viewer.wait("document.querySelectorAll('.card.configuration').length === 2")
-        of_two = [[f"{sum(RETURNS[lr][2:]) / 2:g}", lr] for lr in RETURNS]
-        means = [value for value, _ in sorted(of_two, key=lambda item: -float(item[0]))]
-        assert viewer.all(".card", facts) == [["2 of 4 runs, by the filter", mean] for mean in means]
-        viewer.frame.fill(".filter", "lr=0.2")
-        viewer.wait("document.querySelector('.card .rank')?.innerText === '#1'")
-        assert viewer.all(".card", facts)[0][0] == "4 runs"
+    viewer = seeds_viewer.open(seeds_viewer.url, "filter=lr=0.2 seed=3")
+    viewer.wait("document.querySelectorAll('.card.configuration').length === 1")
+    assert viewer.all(".card", facts) == [["1 of 4 runs, by the filter", f"{RETURNS[0.2][3]}"]]
+    viewer.wait("document.querySelector('.curves')?.innerText.includes('Only of runs that pass the filter.')")
+    (label,) = viewer.all(".curves [role=img]", "e.getAttribute('aria-label')")
+    assert label.endswith("1 lines; the best is lr 0.2 (1 of 4 runs)")
+    assert viewer.all("li.verdict-row", "e.classList.contains('outside')") == [False, True]
+    assert viewer.all(".card .rank, .card .ends, .card .success, .card .best-worst", "1") == []
+    viewer.frame.fill(".filter", "seed>1")  # two of each: the mean of two, the better first
+    viewer.wait("document.querySelectorAll('.card.configuration').length === 2")
+    of_two = [[f"{sum(RETURNS[lr][2:]) / 2:g}", lr] for lr in RETURNS]
+    means = [value for value, _ in sorted(of_two, key=lambda item: -float(item[0]))]
+    assert viewer.all(".card", facts) == [["2 of 4 runs, by the filter", mean] for mean in means]
+    viewer.frame.fill(".filter", "lr=0.2")
+    viewer.wait("document.querySelector('.card .rank')?.innerText === '#1'")
+    assert viewer.all(".card", facts)[0][0] == "4 runs"
 
 
-def test_all_curves_are_on_one_chart(browser, seeds, tmp_path):
-    with opened(browser, seeds, tmp_path, "cards=trials") as viewer:
-        viewer.wait("document.querySelector('.curves .u-over') && document.querySelectorAll('.card').length === 9")
-        curve = viewer.frame.locator(".curves .u-over")
-        curve.scroll_into_view_if_needed()
-        place = curve.bounding_box()
-        viewer.page.mouse.move(place["x"] + place["width"] / 2, place["y"] + place["height"] / 2)
-        viewer.page.mouse.move(place["x"] + place["width"] - 2, place["y"] + 12)
-        viewer.wait("document.querySelector('.peek')?.innerText.includes('step 20: 30')")
-        viewer.wait("document.querySelector('.peek video')?.readyState >= 2")  # the clip of that point plays
-        label = viewer.all(".peek b")[0]
-        viewer.page.mouse.click(place["x"] + place["width"] - 2, place["y"] + 12)
-        viewer.wait("(label) => document.querySelector('.clip-view h2')?.innerText.includes(label)", label)
-        assert label == "lr 0.1 · seed 3"
-        viewer.press("Escape")
-        viewer.press("Escape")
-        viewer.wait("document.querySelector('.curves .u-over')")
-        place = viewer.frame.locator(".curves .u-over").bounding_box()
-        x, y, width, height = place["x"], place["y"], place["width"], place["height"]
-        viewer.page.mouse.move(x + 0.6 * width, y + 1)
-        viewer.page.mouse.down()
-        viewer.page.mouse.move(x + 0.8 * width, y + 0.2 * height, steps=5)
-        viewer.page.mouse.move(x + 0.9 * width, y + 0.3 * height, steps=5)
-        viewer.page.mouse.up()
-        viewer.wait("document.querySelectorAll('.card').length === 1")  # only the curve that passes there
-        assert viewer.all(".card", "e.dataset.trial") == ["lr=0.1_3"]
-        assert viewer.frame.evaluate("tuneMedia.app.instance.state.view") == "grid"
-        viewer.frame.click(".curves .chip[aria-pressed=true]")
-        viewer.wait("document.querySelectorAll('.card').length === 9")
+def test_all_curves_are_on_one_chart(seeds_viewer):
+    viewer = seeds_viewer.open(seeds_viewer.url, "cards=trials")
+    viewer.wait("document.querySelector('.curves .u-over') && document.querySelectorAll('.card').length === 9")
+    curve = viewer.frame.locator(".curves .u-over")
+    curve.scroll_into_view_if_needed()
+    place = curve.bounding_box()
+    viewer.page.mouse.move(place["x"] + place["width"] / 2, place["y"] + place["height"] / 2)
+    viewer.page.mouse.move(place["x"] + place["width"] - 2, place["y"] + 12)
+    viewer.wait("document.querySelector('.peek')?.innerText.includes('step 20: 30')")
+    viewer.wait("document.querySelector('.peek video')?.readyState >= 2")  # the clip of that point plays
+    label = viewer.all(".peek b")[0]
+    viewer.page.mouse.click(place["x"] + place["width"] - 2, place["y"] + 12)
+    viewer.wait("(label) => document.querySelector('.clip-view h2')?.innerText.includes(label)", label)
+    assert label == "lr 0.1 · seed 3"
+    viewer.press("Escape")
+    viewer.press("Escape")
+    viewer.wait("document.querySelector('.curves .u-over')")
+    place = viewer.frame.locator(".curves .u-over").bounding_box()
+    x, y, width, height = place["x"], place["y"], place["width"], place["height"]
+    viewer.page.mouse.move(x + 0.6 * width, y + 1)
+    viewer.page.mouse.down()
+    viewer.page.mouse.move(x + 0.8 * width, y + 0.2 * height, steps=5)
+    viewer.page.mouse.move(x + 0.9 * width, y + 0.3 * height, steps=5)
+    viewer.page.mouse.up()
+    viewer.wait("document.querySelectorAll('.card').length === 1")  # only the curve that passes there
+    assert viewer.all(".card", "e.dataset.trial") == ["lr=0.1_3"]
+    assert viewer.frame.evaluate("tuneMedia.app.instance.state.view") == "grid"
+    viewer.frame.click(".curves .chip[aria-pressed=true]")
+    viewer.wait("document.querySelectorAll('.card').length === 9")
 
 
-def test_all_episodes_are_a_table(browser, seeds, tmp_path):
+def test_all_episodes_are_a_table(seeds, seeds_viewer):
     frame = tm.load(seeds).episodes()
-    with opened(browser, seeds, tmp_path) as viewer:
-        viewer.frame.click("text=All episodes")
-        viewer.wait("document.querySelectorAll('.episodes tbody tr').length > 0")
-        viewer.wait(f"document.querySelector('.heading-title p').innerText === '{len(frame)} episodes'")
-        viewer.frame.click(".episodes th button[title=episode_return]")
-        best = frame["episode_return"].max()
-        viewer.wait("document.querySelector('th[aria-sort=descending]')?.innerText.includes('return')")
-        column = viewer.all(".episodes th button", "e.title").index("episode_return") + 2
-        viewer.wait(f"document.querySelector('.episodes td:nth-child({column})').innerText === '{best:g}'")
-        viewer.frame.fill(".where", "return < 8 and seed = None")
-        viewer.wait("document.querySelector('.heading-title p').innerText.includes(' of ')")
-        count = int((frame["episode_return"] < 8).sum())
-        viewer.wait(f"document.querySelectorAll('.episodes tbody tr').length === {count}")
-        viewer.frame.click("text=columns …")
-        viewer.frame.click("dialog label:has-text('episode_id')")
-        viewer.press("Escape")
-        viewer.wait("![...document.querySelectorAll('.episodes th')].some((e) => e.innerText === 'id')")
-        with viewer.page.expect_download() as saved:
-            viewer.frame.click("text=Export CSV")
-        assert saved.value.suggested_filename == "exp_episodes.csv"
-        rows = pd.read_csv(saved.value.path())
-        assert list(rows.columns) == viewer.all(".episodes th button", "e.title") and "episode_id" not in rows
-        wanted = frame[(frame["episode_return"] < 8) & frame["seed"].isna()]
-        assert rows["episode_return"].tolist() == sorted(wanted["episode_return"], reverse=True)
-        viewer.frame.hover(".episodes td button")
-        viewer.wait("document.querySelector('.peek video')?.readyState >= 2")
-        viewer.frame.click(".episodes td button")
-        viewer.wait("document.querySelector('.stage video')?.readyState >= 2")
+    viewer = seeds_viewer.open(seeds_viewer.url)
+    viewer.frame.click("text=All episodes")
+    viewer.wait("document.querySelectorAll('.episodes tbody tr').length > 0")
+    viewer.wait(f"document.querySelector('.heading-title p').innerText === '{len(frame)} episodes'")
+    viewer.frame.click(".episodes th button[title=episode_return]")
+    best = frame["episode_return"].max()
+    viewer.wait("document.querySelector('th[aria-sort=descending]')?.innerText.includes('return')")
+    column = viewer.all(".episodes th button", "e.title").index("episode_return") + 2
+    viewer.wait(f"document.querySelector('.episodes td:nth-child({column})').innerText === '{best:g}'")
+    viewer.frame.fill(".where", "return < 8 and seed = None")
+    viewer.wait("document.querySelector('.heading-title p').innerText.includes(' of ')")
+    count = int((frame["episode_return"] < 8).sum())
+    viewer.wait(f"document.querySelectorAll('.episodes tbody tr').length === {count}")
+    viewer.frame.click("text=columns …")
+    viewer.frame.click("dialog label:has-text('episode_id')")
+    viewer.press("Escape")
+    viewer.wait("![...document.querySelectorAll('.episodes th')].some((e) => e.innerText === 'id')")
+    with viewer.page.expect_download() as saved:
+        viewer.frame.click("text=Export CSV")
+    assert saved.value.suggested_filename == "exp_episodes.csv"
+    rows = pd.read_csv(saved.value.path())
+    assert list(rows.columns) == viewer.all(".episodes th button", "e.title") and "episode_id" not in rows
+    wanted = frame[(frame["episode_return"] < 8) & frame["seed"].isna()]
+    assert rows["episode_return"].tolist() == sorted(wanted["episode_return"], reverse=True)
+    viewer.frame.hover(".episodes td button")
+    viewer.wait("document.querySelector('.peek video')?.readyState >= 2")
+    viewer.frame.click(".episodes td button")
+    viewer.wait("document.querySelector('.stage video')?.readyState >= 2")
 
 
 def test_each_hyperparameter_stands_against_the_score(browser, seeds, tmp_path):
@@ -355,52 +377,41 @@ VIEWS = {
 APP = "tuneMedia.app.instance"
 
 
-def test_a_dialog_that_takes_the_place_of_another_stays(browser, seeds, tmp_path):
-    with opened(browser, seeds, tmp_path) as viewer:
-        viewer.frame.evaluate(f"() => {APP}.show(tuneMedia.keys.Help)")
-        viewer.wait("document.querySelector('dialog[open]')")
-        viewer.frame.evaluate(f"() => {APP}.show(tuneMedia.scatter.Axes)")
-        viewer.frame.evaluate("() => new Promise((resolve) => setTimeout(resolve, 200))")  # the other's event came
-        assert viewer.frame.evaluate("() => document.querySelectorAll('dialog[open]').length") == 1
-        assert viewer.frame.evaluate(f"() => {APP}.state.dialog.view === tuneMedia.scatter.Axes")
+def test_axe_finds_nothing_on_any_view_and_none_is_wider_than_its_screen(seeds_viewer):
+    viewer, found = seeds_viewer, {}
+    for size, theme in (((1400, 900), "light"), ((390, 844), "dark")):
+        viewer.page.set_viewport_size({"width": size[0], "height": size[1]})
+        viewer.page.emulate_media(color_scheme=theme)
+        viewer.open(viewer.url)
+        viewer.wait("tuneMedia.app.instance.data?.trials[0].status !== ''")
+        for name, (link, dialog) in VIEWS.items():
+            viewer.frame.evaluate(f"(link) => {{ location.hash = link; {APP}.close(); }}", link)
+            viewer.frame.evaluate(f"() => {{ {APP}.readLink(); {APP}.{dialog or 'close()'}; }}")
+            if dialog:
+                viewer.wait("document.querySelector('dialog[open]')")
+            elif name == "table":
+                viewer.wait("document.querySelectorAll('.run-table tbody tr').length === 9")
+            elif not link.startswith("view"):
+                viewer.wait("document.querySelector('.curves .u-over')")
+            elif "episodes" in link:
+                viewer.wait("document.querySelector('.episodes tbody tr')")
+            elif name == "clip":
+                viewer.wait("document.querySelector('.record td') && document.querySelector('.moment')")
+            elif name == "compare":
+                viewer.wait("document.querySelectorAll('main video').length === 2")
+                viewer.wait("document.querySelector('.overlaid .u-over')")
+            viewer.wait("document.documentElement.scrollWidth <= innerWidth")  # once charts have their width
+            found |= {f"{name}, {theme}: {fault}": nodes for fault, nodes in viewer.axe_violations().items()}
+    assert (found, viewer.errors) == ({}, [])
 
 
-def test_axe_finds_nothing_on_any_view_and_none_is_wider_than_its_screen(browser, seeds, tmp_path):
-    found = {}
-    with served("watch", seeds, tmp_path) as url, viewer_page(browser, "watch") as viewer:
-        for size, theme in (((1400, 900), "light"), ((390, 844), "dark")):
-            viewer.page.set_viewport_size({"width": size[0], "height": size[1]})
-            viewer.page.emulate_media(color_scheme=theme)
-            viewer.open(url)
-            viewer.wait("tuneMedia.app.instance.data?.trials[0].status !== ''")
-            for name, (link, dialog) in VIEWS.items():
-                viewer.frame.evaluate(f"(link) => {{ location.hash = link; {APP}.close(); }}", link)
-                viewer.frame.evaluate(f"() => {{ {APP}.readLink(); {APP}.{dialog or 'close()'}; }}")
-                if dialog:
-                    viewer.wait("document.querySelector('dialog[open]')")
-                elif name == "table":
-                    viewer.wait("document.querySelectorAll('.run-table tbody tr').length === 9")
-                elif not link.startswith("view"):
-                    viewer.wait("document.querySelector('.curves .u-over')")
-                elif "episodes" in link:
-                    viewer.wait("document.querySelector('.episodes tbody tr')")
-                elif name == "clip":
-                    viewer.wait("document.querySelector('.record td') && document.querySelector('.moment')")
-                elif name == "compare":
-                    viewer.wait("document.querySelectorAll('main video').length === 2")
-                    viewer.wait("document.querySelector('.overlaid .u-over')")
-                viewer.wait("document.documentElement.scrollWidth <= innerWidth")  # once charts have their width
-                found |= {f"{name}, {theme}: {fault}": nodes for fault, nodes in viewer.axe_violations().items()}
-        assert (found, viewer.errors) == ({}, [])
-
-
-def test_the_page_loads_its_own_files_only_and_no_other_site_may_frame_it(browser, seeds, tmp_path):
-    with served("watch", seeds, tmp_path) as url, viewer_page(browser, "watch") as viewer:
-        answer = viewer.page.goto(url)
+def test_the_page_loads_its_own_files_only_and_no_other_site_may_frame_it(browser, seeds_url):
+    with viewer_page(browser, "watch") as viewer:
+        answer = viewer.page.goto(seeds_url)
         policy = dict(part.split(" ", 1) for part in answer.headers["content-security-policy"].split("; "))
         assert (policy["default-src"], policy["script-src"], policy["base-uri"]) == ("'none'", "'self'", "'none'")
         assert policy["frame-ancestors"].split()[0] == "'self'"
-        viewer.open(url)
+        viewer.open(seeds_url)
         viewer.wait("document.querySelectorAll('.card video').length > 0")
         assert viewer.errors == []
         ran = """() => new Promise((done) => {
@@ -411,7 +422,7 @@ def test_the_page_loads_its_own_files_only_and_no_other_site_may_frame_it(browse
             setTimeout(() => done(window.ran === true), 500);
         })"""
         assert viewer.frame.evaluate(ran) is False
-        elsewhere = f"data:text/html,<iframe src='{url}'></iframe>"
+        elsewhere = f"data:text/html,<iframe src='{seeds_url}'></iframe>"
         viewer.page.goto(elsewhere)
         assert not any(frame.query_selector("#viewer") for frame in viewer.page.frames)
 

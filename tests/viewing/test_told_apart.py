@@ -169,10 +169,9 @@ def test_only_nan_is_no_score_and_is_shown(diverged):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("host", ["gallery", "watch"])
-def test_the_page_shows_metrics_that_are_not_finite_and_ranks_by_none(browser, diverged, tmp_path, host):
+def test_the_page_shows_metrics_that_are_not_finite_and_ranks_by_none(browser, diverged, tmp_path):
     ranks = "[...document.querySelectorAll('.run-table tbody tr')].map((row) => row.dataset.trial).join(' ')"
-    with opened(browser, diverged, tmp_path, "cards=table", host) as viewer:
+    with opened(browser, diverged, tmp_path, "cards=table", "gallery") as viewer:
         viewer.wait("document.querySelectorAll('td.of-score').length === 5")
         assert viewer.frame.evaluate(ranks) == "t4 t2 t0 t1 t3"
         assert viewer.all("td.of-score") == ["5", "4", "3", "nan", "inf"]
