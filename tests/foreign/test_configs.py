@@ -9,12 +9,9 @@ import sys
 import pytest
 import yaml
 
-import tune_media as tm
 from tests.support.foreign_run import run_in
 from tune_media.experiment.params import flat_values, is_seed
 from tune_media.values.secrets import without_secret
-
-DATA = pathlib.Path(__file__).parents[1] / "data" / "foreign"
 
 
 def written(folder, contents):
@@ -187,28 +184,3 @@ def test_a_secret_keeps_the_name_that_hides_it(tmp_path):
     assert shown["api_key"] == shown["password"] == "***"
     assert secret not in str(shown)
     assert secret not in str(env_id)
-
-
-@pytest.mark.parametrize(
-    ("tool", "differ"),
-    [
-        ("isaac_lab", {"agent/seed", "env/seed", "agent/algorithm/learning_rate"}),
-        ("rl_games", {"agent/params/seed", "agent/params/config/learning_rate"}),
-        ("skrl", {"agent/seed", "agent/agent/learning_rate"}),
-        ("rl_zoo", {"algo", "batch_size", "conf_file", "learning_rate", "n_steps", "seed"}),
-        ("hydra_multirun", {"agent/lr", "seed"}),
-        ("dreamerv3", {"seed"}),
-        ("lerobot_train", {"seed"}),
-        ("lightning_csv", {"lr", "seed"}),
-        ("torchrl_csv", {"lr", "seed"}),
-        ("wandb_offline", {"lr", "seed"}),
-        ("wandb_online", {"lr", "seed"}),
-        ("mlflow_files", {"lr", "seed"}),
-        ("trackio", {"lr", "seed"}),
-    ],
-)
-def test_only_what_a_tool_was_told_to_change_differs_between_its_runs(tool, differ):
-    """Of files that the tools themselves wrote: no run's own name, folder, time or object is a hyperparameter."""
-    trials = tm.load(DATA / tool).trials
-    assert len(trials) > 1
-    assert set().union(*(trial.params for trial in trials)) == differ
