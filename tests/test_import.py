@@ -1,6 +1,8 @@
 import subprocess
 import sys
 
+from tune_media.values.installing import pip_install
+
 
 def lines_of(code):
     return subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout.splitlines()
@@ -17,13 +19,20 @@ def test_importing_the_package_loads_nothing_heavy_and_a_wrapper_and_a_catalog_n
     assert lines_of(code) == ["[]", "[]"]
 
 
-def test_the_callbacks_load_neither_rllib_nor_the_encoder():
-    code = (
-        "import sys, tune_media as tm;"
-        "tm.JsonMediaLoggerCallback(), tm.TBXMediaLoggerCallback(), tm.load;"
-        "print(sorted({'ray.rllib', 'wandb', 'mlflow', 'av'} & set(sys.modules)))"
-    )
-    assert lines_of(code) == ["[]"]
+def test_the_callbacks_load_neither_rllib_nor_the_encoder_and_name_the_library_that_a_tracker_lacks():
+    code = """
+import sys, tune_media as tm
+tm.JsonMediaLoggerCallback(), tm.TBXMediaLoggerCallback(), tm.load
+print(sorted({'ray.rllib', 'wandb', 'mlflow', 'av'} & set(sys.modules)))
+for module, name in (("wandb", "Wandb"), ("mlflow", "MLflow")):
+    sys.modules[module] = None
+    try:
+        getattr(tm, f"{name}MediaLoggerCallback")()
+    except ImportError as error:
+        print(error)
+"""
+    needs = {"WandbMediaLoggerCallback needs W&B": "wandb", "MLflowMediaLoggerCallback needs MLflow": "mlflow"}
+    assert lines_of(code) == ["[]", *(f"{what}: {pip_install(extra)}" for what, extra in needs.items())]
 
 
 def test_every_public_name_is_there():

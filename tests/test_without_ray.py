@@ -231,7 +231,7 @@ NEEDS = {
 }
 
 
-def test_what_needs_ray_says_so_and_names_what_to_install(run):
+def test_what_needs_ray_or_tensorboardx_says_so_and_names_what_to_install(run):
     printed = run(f"""
         from click.testing import CliRunner
         import tune_media as tm
@@ -249,21 +249,16 @@ def test_what_needs_ray_says_so_and_names_what_to_install(run):
         for name in tm.__all__:
             if f"tm.{{name}}" not in {list(NEEDS)}:
                 getattr(tm, name)
+        try:
+            import tune_media.callbacks.tensorboard
+        except ImportError as error:
+            print(f"tensorboardX| {{error}}")
         """)
     told = dict(line.split("| ", 1) for line in printed.splitlines())
+    of_events = "TensorBoard's events need tensorboardX, which cannot be imported (No module named 'tensorboardX'): "
+    assert told.pop("tensorboardX") == of_events + TENSORBOARD
     assert set(told) == set(NEEDS)
     for what, needs in NEEDS.items():
         needed, install = needs if isinstance(needs, tuple) else (needs, pip_install("tune"))
         message = f"{needed} needs Ray, which cannot be imported (No module named 'ray'): {install}"
         assert told[what].removeprefix("Error: ") == message
-
-
-def test_what_needs_tensorboardx_says_so_and_names_what_to_install(run):
-    printed = run("""
-        try:
-            import tune_media.callbacks.tensorboard
-        except ImportError as error:
-            print(error)
-        """)
-    told = "TensorBoard's events need tensorboardX, which cannot be imported (No module named 'tensorboardX'): "
-    assert printed == f"{told + TENSORBOARD}\n"

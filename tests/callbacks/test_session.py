@@ -17,15 +17,6 @@ from tune_media.callbacks import session
 from tune_media.storage.index_lines import read_index
 
 
-def test_a_process_that_is_told_to_end_closes_its_callbacks(tmp_path, capsys):
-    callback, trial = tm.JsonMediaLoggerCallback(), FakeTrial(tmp_path)
-    callback.log_trial_start(trial)
-    (running,) = session._SESSIONS.values()
-    running.end_now()
-    assert session._SESSIONS == {}
-    assert "tune_media: " in capsys.readouterr().out
-
-
 def test_an_experiment_ends_well_though_nobody_takes_its_last_line(tmp_path, monkeypatch):
     closed = io.StringIO()
     closed.close()

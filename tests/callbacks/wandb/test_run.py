@@ -117,18 +117,9 @@ def test_a_run_has_ended_when_its_file_is_whole(tmp_path, monkeypatch):
     threads[0].join()
 
 
-def test_settings_of_wandb_reach_the_run(tmp_path):
+def test_the_trial_is_a_line_of_a_table_with_its_best_clip_and_settings_reach_the_run(tmp_path):
     runs = WandbRuns(str(tmp_path))
     runs.begin("t", settings(settings={"run_notes": "from the settings"}))
-    runs.call("end", "t", 0)
-    (file,) = tmp_path.rglob("*.wandb")
-    (run,) = [record.run for record in wandb_records(file) if record.WhichOneof("record_type") == "run"]
-    assert run.notes == "from the settings"
-
-
-def test_the_trial_is_a_line_of_a_table_with_its_best_clip(tmp_path):
-    runs = WandbRuns(str(tmp_path))
-    runs.begin("t", settings())
     evaluation = "evaluation/env_runners/episode_return_mean"
     rows = [{evaluation: 7.0}, {evaluation: 6.0}, {"env_runners/episode_return_mean": 99.0}]
     for step, row in enumerate(rows, 1):
@@ -146,9 +137,11 @@ def test_the_trial_is_a_line_of_a_table_with_its_best_clip(tmp_path):
         **{"episode_length": 3, "step": 2, "lr": 0.1},
     }
     (file,) = tmp_path.rglob("*.wandb")
-    summaries = [record.summary for record in wandb_records(file) if record.WhichOneof("record_type") == "summary"]
+    records = list(wandb_records(file))
+    summaries = [record.summary for record in records if record.WhichOneof("record_type") == "summary"]
     updates = {item.key: item.value_json for summary in summaries for item in summary.update}
     assert updates["best_return"] == "9.5"
+    assert [one.run.notes for one in records if one.WhichOneof("record_type") == "run"] == ["from the settings"]
 
 
 @pytest.mark.parametrize("ends", [True, False])
