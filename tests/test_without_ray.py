@@ -196,7 +196,7 @@ def test_policies_of_other_libraries_are_evaluated_compared_and_followed(run):
 
         print(command("gate", "models/aim_2.json", "models/aim_2.json", "--allow-same", "--clips", "0")["verdict"])
         print(command("evaluate", "models/aim_1.json", "--seeds", "0:2")["problems"])
-        follow = ["--follow", "--until-idle", "5", "--no-clips"]  # last: the process stands back then
+        follow = ["--follow", "--until-idle", "1", "--no-clips"]  # last: the process stands back then
         evaluated = command("evaluate", "models/*.json", "--seeds", "0:3", *follow)
         print([one["episodes"] for one in evaluated["checkpoints"]], evaluated["problems"])
         saved_sweep("sweep", 0.1)
