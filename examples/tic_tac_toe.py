@@ -19,18 +19,28 @@ from tune_media import steps
 COLORS = np.array([[40, 120, 200], [235, 235, 235], [200, 60, 40]], np.uint8)  # of player2, nobody, player1
 
 
+class Game(TicTacToe):
+    """RLlib's game, with its winner: 1 is player1, -1 player2, 0 nobody. Only who wins gets a reward above 0."""
+
+    winner = 0
+
+    def step(self, actions):
+        observations, rewards, *ends = super().step(actions)
+        self.winner = (rewards.get("player1", 0) > 0) - (rewards.get("player2", 0) > 0)
+        return observations, rewards, *ends
+
+
 def board(env):
-    """Draw the board, which the env keeps as the player sees it whose turn it is."""
+    """Draw the board, which newer Rays keep as the player sees it whose turn it is, and older ones as player1 does."""
     game = env.unwrapped
-    sign = 1 if game.current_player == "player1" else -1
-    return COLORS[sign * np.reshape(game.board, (3, 3)) + 1].repeat(32, axis=0).repeat(32, axis=1)
+    is_turned = hasattr(game, "WIN_LINES") and game.current_player == "player2"
+    fields = np.reshape(game.board, (3, 3)) * (-1 if is_turned else 1)
+    return COLORS[fields + 1].repeat(32, axis=0).repeat(32, axis=1)
 
 
 def winner(step):
-    """Return who has won: 1 is player1, -1 player2, 0 nobody. Returns do not tell: illegal moves have a penalty."""
-    game = step.env.unwrapped
-    has_won = any(all(game.board[field] == 1 for field in line) for line in game.WIN_LINES)
-    return {"winner": steps.final((1 if game.current_player == "player1" else -1) if has_won else 0)}
+    """Return who has won. Returns do not tell: illegal moves have a penalty."""
+    return {"winner": steps.final(step.env.unwrapped.winner)}
 
 
 def won(episode):
@@ -47,7 +57,7 @@ if __name__ == "__main__":
     players = {"player1": RLModuleSpec(), "player2": RLModuleSpec(module_class=RandomRLModule)}
     config = (
         PPOConfig()
-        .environment(TicTacToe)
+        .environment(Game)
         .env_runners(num_env_runners=0)
         .training(lr=tune.grid_search([1e-4, 1e-3]), train_batch_size=300, minibatch_size=100, num_epochs=2)
         .multi_agent(

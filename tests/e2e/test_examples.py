@@ -248,7 +248,6 @@ def test_a_multi_agent_env_with_a_view_for_each_agent(run_example, tmp_path):
     assert "metrics/hunter/distance_avg" in catalog.episodes()
 
 
-@pytest.mark.any_ray
 def test_a_game_whose_winner_is_known(run_example, tmp_path):
     out = run_example("tic_tac_toe.py", tmp_path)
     catalog = tm.load(tmp_path / "tic_tac_toe")
