@@ -219,3 +219,12 @@ def test_starts_with_underscores_are_texts_and_no_numbers(tmp_path):
     (tmp_path / "act.csv").write_text("start,return\n3_11,1\n31_1,2\n")
     (trial,) = tm.load(tmp_path / "act.csv").trials
     assert len(set(trial.loop_episodes().table["seed"].to_pylist())) == 2
+
+
+def test_no_name_of_a_policy_leads_out_of_an_exports_folder(tmp_path):
+    rows = [{"policy": policy, "return": 1.0} for policy in ("../../ckpt/a.pt", "/ckpt/b.pt", "..")]
+    (tmp_path / "results.csv").write_text(as_csv(rows))
+    done = tm.export.to_tensorboard(tmp_path / "results.csv", tmp_path / "inner" / "tb")
+    assert (done.trials, done.problems) == (3, [])
+    written = [file.relative_to(tmp_path).parts[:2] for file in tmp_path.rglob("*tfevents*")]
+    assert written == [("inner", "tb")] * 3
