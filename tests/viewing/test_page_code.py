@@ -39,6 +39,20 @@ def test_the_terms_of_the_reward_are_found_among_twelve_values_some_of_them_rare
     assert page_code(TERMS) == [[f"v{part}" for part in parts] for parts in found]
 
 
+ORDER = """() => {
+  const trials = [1, 3, 9].map((r) => ({ metrics: { r }, groups: new Map(), isBehind: () => r === 9 }));
+  tuneMedia.model.rank(trials, "r");
+  const all = trials.map((trial) => ({ trials: [trial], counting: [trial], typical: trial, mean: [trial.score] }));
+  return [true, false].map((descending) => tuneMedia.configurations.configurationRows(
+    { state: { sort: "score", descending }, configurations: { all } }, trials.map((trial) => ({ trial })))
+    .map(({ mean }) => mean[0]));
+}"""
+
+
+def test_a_configuration_with_another_return_stands_behind_the_others(page_code):
+    assert page_code(ORDER) == [[3, 1, 9], [1, 3, 9]]
+
+
 LENGTH = 6
 FIRST_DIFFERENCE = """(all) => tuneMedia.steps.firstDifference(
   all.map((one) => ({ series: tuneMedia.steps.seriesOf(one, { length: 6 }) })))"""

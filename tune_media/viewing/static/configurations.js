@@ -63,7 +63,8 @@
     const found = configurations.all.filter((one) => one.trials.some((trial) => passing.has(trial)))
       .map((one) => narrowed(one, passing));
     const name = state.sort.startsWith("param:") ? state.sort.slice(6) : null;
-    const value = (one) => (state.sort === "score" ? one.mean[0] : name && one.names.includes(name) ? one.params[name]
+    const mean = (one) => (one.typical.isApart ? null : one.mean[0]); // of another return: behind the others
+    const value = (one) => (state.sort === "score" ? mean(one) : name && one.names.includes(name) ? one.params[name]
       : model.orderOf(one.typical, state.sort, passing.get(one.typical)));
     const sign = state.descending ? -1 : 1;
     return found.sort((a, b) => model.compare(value(a), value(b), sign) || (a.rank ?? Infinity) - (b.rank ?? Infinity));
