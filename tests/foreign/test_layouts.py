@@ -294,7 +294,7 @@ def test_a_folder_of_another_tool_opens_from_its_top_with_returns_and_hyperparam
         else:
             told = layout.returns(folder / trial.name, trial.config)
             assert trial.last_metrics[layout.metric] == pytest.approx(told, rel=1e-6)
-        assert trial.return_from == (layout.tag, layout.unit)
+        assert trial.run.return_from == (layout.tag, layout.unit)
     of_first = catalog.trials[0].config
     assert {name: of_first.get(name) for name in layout.config} == layout.config
     if layout.folder in DIFFER:  # no run's own name, folder, time or object is a hyperparameter

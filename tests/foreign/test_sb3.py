@@ -1,6 +1,7 @@
 """Episodes and curves of Stable-Baselines3, from the files that its own classes write."""
 
 import dataclasses
+import shutil
 
 import gymnasium as gym
 import numpy as np
@@ -11,9 +12,11 @@ from stable_baselines3.common.env_util import make_vec_env
 from stable_baselines3.common.logger import configure
 from stable_baselines3.common.monitor import Monitor, load_results
 
+import tune_media as tm
 from tests.support.foreign_run import curves_in, run_in
 from tune_media.experiment.loop_results import episodes_of_run, results_of_run
 from tune_media.foreign import sb3
+from tune_media.viewing.curves import Curves
 
 
 class Succeeding(gym.Wrapper):
@@ -97,6 +100,16 @@ def test_files_of_the_same_run_have_the_same_tag_and_unit_of_the_return(trained,
     assert run_in(trained).return_from == ("eval/mean_reward", "env steps")
     assert run_in(only(trained, tmp_path / "a", "evaluations.npz")).return_from == ("eval/mean_reward", "env steps")
     assert run_in(only(trained, tmp_path / "b", "*.monitor.csv")).return_from == ("rollout/ep_rew_mean", "env steps")
+
+
+def test_a_run_that_is_not_evaluated_yet_is_compared_with_others_by_its_training(trained, tmp_path):
+    shutil.copytree(trained, tmp_path / "PPO_1")
+    only(trained, tmp_path / "PPO_2", "*.monitor.csv", "evaluations.npz")
+    only(trained, tmp_path / "PPO_3", "*.monitor.csv")
+    catalog = tm.load(tmp_path)
+    assert catalog.compare(metric="episode_return_mean")["n"].tolist() == [3]
+    places = Curves().of(catalog.trials, "episode_return_mean")["from"]
+    assert places == ["rollout/ep_rew_mean over env steps"] * 3
 
 
 def test_a_monitor_names_the_env(tmp_path):

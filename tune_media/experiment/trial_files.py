@@ -163,10 +163,9 @@ class TrialFiles:
         state = self._tune_state
         return state is not None and state.has_copied
 
-    @property
-    def return_from(self) -> tuple[str, str]:
-        """The tag of its return in its tool's file, and the unit of its steps; empty ones if Tune or we wrote it."""
-        return self.run.return_from if self.run is not None else ("", "")
+    def place_of(self, metric: str) -> tuple[str, str]:
+        """Return the tag of a metric in its tool's file, and the unit of its steps; empty if Tune or we wrote it."""
+        return self.run.place_of(metric) if self.run is not None else ("", "")
 
     @property
     def state(self) -> tuple[Any, ...]:

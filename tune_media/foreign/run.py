@@ -65,6 +65,13 @@ class ForeignRun:
         best = sorted(returns, key=lambda curve: not curve.name.startswith("evaluation/"))
         return (best[0].tag, best[0].unit) if best else told[0] if told else ("", "")
 
+    def place_of(self, metric: str) -> tuple[str, str]:
+        """Return the tag of a metric and the unit of its steps; of one that no curve has, those of its return."""
+        own = [(curve.tag, curve.unit) for curve in self.curves if curve.name == metric]
+        if metric in RETURN_NAMES:
+            own += [(part.train_tag, part.unit) for part in self.told if part.train_tag]
+        return own[0] if own else self.return_from
+
     @property
     def not_understood(self) -> list[str]:
         """What was seen and could not be read."""

@@ -51,6 +51,7 @@ def read_episodes(files: RunFiles, paths: Sequence[str], columns: Columns | None
         episodes=[*trained, *evaluated],
         columns=told.columns.union(*(monitor.columns for monitor in monitors)),
         tag=_TAGS[EVALUATION if evaluated else TRAIN],
+        train_tag=_TAGS[TRAIN] if trained else "",
         unit=ENV_STEPS,
         not_understood=[*told.not_understood, *left, *(text for own in monitors for text in own.not_understood)],
     )

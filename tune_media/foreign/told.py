@@ -65,7 +65,8 @@ class Told:
     Attributes:
         config: Hyperparameters, nested as the file has them.
         env_id: The task, if the file names it.
-        episodes: In the order in which they ended; ``tag`` and ``unit`` say where they and their steps come from.
+        episodes: In the order in which they ended; ``tag`` and ``unit`` say where they and their steps come from, and
+            ``train_tag`` where those of the training do, if it is told.
         clips: Facts of clips as index lines name them (``episode_return``, ``seed``, ``success``, ``step``, ...), by
             the clip's path in the run's folder.
         columns: The names that ``columns`` may give: of columns of tables, and tags.
@@ -77,6 +78,7 @@ class Told:
     env_id: str | None = None
     episodes: Sequence[Episode] = ()
     tag: str = ""
+    train_tag: str = ""
     unit: str = STEPS
     clips: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
     columns: frozenset[str] = frozenset()

@@ -312,8 +312,8 @@ class Catalog(Sequence[CatalogRow]):
             ``catalog.importance().query("matters")``
         """
         self._read_of_all(lambda trial: trial.config)
-        _, scores = self._scores_by(metric)
-        return comparison.importance_frame(*comparison.importances_of(self.trials, self.statuses, scores))
+        name, scores = self._scores_by(metric)
+        return comparison.importance_frame(*comparison.importances_of(self.trials, self.statuses, scores, name))
 
     def scores_by_configuration(
         self, by: str | Sequence[str] | None = None, metric: str | None = None, *, task: str | None = None

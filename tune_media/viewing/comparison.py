@@ -203,7 +203,7 @@ def returns_from(trials: Sequence[TrialFiles], metric: str) -> list[ReturnFrom]:
     names = [name for name in named[0] if len({str(own.get(name, "")) for own in named} - {""}) > 1] if named else []
     return [
         (" with ".join(filter(None, [tag if is_return else "", *(f"{n}={own[n]}" for n in names if n in own)])), unit)
-        for own, (tag, unit) in zip(settings, (trial.return_from for trial in trials), strict=True)
+        for own, (tag, unit) in zip(settings, (trial.place_of(metric) for trial in trials), strict=True)
     ]
 
 
@@ -315,23 +315,24 @@ def _mean_rate(trials: Sequence[TrialFiles], entry: Judged) -> Estimate | None:
 
 
 def importances_of(
-    trials: Sequence[TrialFiles], statuses: Sequence[TrialStatus], scores: Sequence[float | None]
+    trials: Sequence[TrialFiles], statuses: Sequence[TrialStatus], scores: Sequence[float | None], metric: str | None
 ) -> tuple[list[Importance], int]:
     """Return the importance of each hyperparameter that differs, but for training seeds.
 
     Args:
         statuses: What became of each: one that failed does not count.
+        metric: The metric that the score is; None if it is that of the best clip.
 
     Returns:
         The importances, the largest first; none if there are fewer than 20 configurations. And the number of
         configurations that have a score.
 
-    >>> importances_of([], [], [])
+    >>> importances_of([], [], [], "episode_return_mean")
     ([], 0)
     """
     _, are_judged = evaluations.first_condition(trials)
     failed = [status.word == TRIAL_FAILED for status in statuses]
-    params, elsewhere = [trial.config for trial in trials], from_elsewhere(trials, statuses, scores, RETURN_NAMES[0])
+    params, elsewhere = [trial.config for trial in trials], from_elsewhere(trials, statuses, scores, metric)
     counting = [
         None if has_failed or not is_judged or is_elsewhere else score
         for score, has_failed, is_judged, is_elsewhere in zip(scores, failed, are_judged, elsewhere, strict=True)

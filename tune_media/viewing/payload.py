@@ -293,7 +293,7 @@ def configurations_payload(
     name = None if metric == CLIP else metric
     ranking = judged(trials, all_statuses, scores, sign=sign, metric=name) if trials else []
     names = list(ranking[0].configuration.params) if ranking else []
-    importance, _ = importances_of(trials, all_statuses, scores)
+    importance, _ = importances_of(trials, all_statuses, scores, name)
     param = ShownParams()
     label = score.CLIP_LABEL if metric == CLIP else score.RETURNS.get(metric, metric)
     said = verdict_on(trials, ranking, label, sign=sign)

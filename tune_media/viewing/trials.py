@@ -172,7 +172,8 @@ def _remark(row: pd.Series[Any], beside: Row) -> str:
 
 def importance_line(catalog: Catalog) -> str:
     """Return which hyperparameters matter, as a line; empty if unknown, see ``Catalog.importance``."""
-    importances, count = importances_of(catalog.trials, catalog.statuses, catalog.scores.values)
+    scores = catalog.scores
+    importances, count = importances_of(catalog.trials, catalog.statuses, scores.values, scores.metric)
     if not importances:
         return ""
     sure = [
