@@ -73,9 +73,15 @@ class FinishedTrial:
             searched=searched_params(config, chosen) if chosen else files.params,
             time=result_time(first) or files.newest,
         )
-        ended: Status = "finished" if last.get("done") is True else "interrupted"
-        ended = "failed" if files.has_errors else ended
+        ended = _ended(files, last)
         return cls(files, results, info, STATUS_OF.get(state.status, ended) if state else ended, chosen)
+
+
+def _ended(files: TrialFiles, last: Mapping[str, Any]) -> Status:
+    """Return how a trial ended that no snapshot of Tune's has; loops and runs of other tools do not say it."""
+    if files.has_errors:
+        return "failed"
+    return "finished" if last.get("done") is True or files.is_loop or files.run is not None else "interrupted"
 
 
 def log_trial(backend: Backend, trial: FinishedTrial, exported: ExportSummary, patience: float = 60.0) -> None:
