@@ -2,6 +2,7 @@ from dataclasses import replace
 
 import pytest
 from ray.rllib.algorithms.bc import BCConfig
+from ray.rllib.algorithms.cql import CQLConfig
 from ray.rllib.algorithms.ppo import PPOConfig
 
 import tune_media as tm
@@ -35,13 +36,14 @@ def test_without_evaluations_the_evaluation_section_gets_nothing(interval):
     assert reasons(PPOConfig(), sections=("train",)) == []
 
 
-def test_offline_rl_plays_no_training_episodes():
-    (reason,) = reasons(BCConfig())
+@pytest.mark.parametrize("algorithm", [BCConfig, CQLConfig])
+def test_offline_rl_plays_no_training_episodes(algorithm):
+    (reason,) = reasons(algorithm())
     assert "config.evaluation(evaluation_interval=1)" in reason
     assert "sections='train'" not in reason
-    (reason,) = reasons(BCConfig().evaluation(evaluation_interval=1), sections=("train", "evaluation"))
-    assert reason.startswith("sections='train' records nothing: BC learns from stored data")
-    assert reasons(BCConfig().evaluation(evaluation_interval=1)) == []
+    (reason,) = reasons(algorithm().evaluation(evaluation_interval=1), sections=("train", "evaluation"))
+    assert reason.startswith(f"sections='train' records nothing: {algorithm.__name__[:-6]} learns from stored data")
+    assert reasons(algorithm().evaluation(evaluation_interval=1)) == []
 
 
 @pytest.mark.parametrize(

@@ -37,14 +37,14 @@ def reasons_for_nothing(settings: RecorderSettings, config: Any) -> Iterator[str
         )
         return
     for section in settings.sections:
-        if section == "train" and not config.is_online:
+        if section == "train" and not _plays(config):
             yield (
                 f"sections='train' records nothing: {config.algo_class.__name__} learns from stored data, and plays no "
                 "training episode. Record its evaluations: record_episodes(sections='evaluation'), with "
                 "config.evaluation(evaluation_interval=1)."
             )
         elif section == "evaluation" and not config.evaluation_interval:
-            train = ", or record training episodes: record_episodes(sections='train')" if config.is_online else ""
+            train = ", or record training episodes: record_episodes(sections='train')" if _plays(config) else ""
             yield (
                 f"sections='evaluation' records nothing, because evaluation_interval={config.evaluation_interval}: "
                 f"RLlib runs no evaluation. Add config.evaluation(evaluation_interval=1){train}. If you call "
@@ -61,6 +61,11 @@ def reasons_for_nothing(settings: RecorderSettings, config: Any) -> Iterator[str
     yield from _other_success(settings, config)
     for selector in settings.plan.selectors:
         yield from _doubts(selector, settings.plan)
+
+
+def _plays(config: Any) -> bool:
+    """Return whether the training plays episodes; that of CQL, whose config says so, does not."""
+    return config.is_online and not any(kind.__name__ == "CQL" for kind in getattr(config.algo_class, "__mro__", ()))
 
 
 def recorder_names(config: Any) -> list[str]:
