@@ -1,6 +1,7 @@
 import io
 import json
 import math
+import threading
 
 import numpy as np
 import pyarrow.fs
@@ -12,6 +13,7 @@ from tune_media.storage.episode_files import (
     MAX_JSON_POINTS,
     EpisodeReport,
     RecorderEpisodes,
+    episode_table,
     report_json,
     report_parquet,
 )
@@ -36,3 +38,17 @@ def test_json_is_valid_whatever_the_numbers():
     )
     assert row["metrics"] == {"a": None, "b": None}
     assert row["series"] == {"x": [1.0, None, None]}
+
+
+def test_a_large_file_is_read_by_no_thread_of_arrows_which_may_abort_the_process_at_its_end():
+    threads = set()
+
+    class File(io.BytesIO):
+        def read(self, *count):
+            threads.add(threading.get_ident())
+            return super().read(*count)
+
+    batch = batch_of(({}, {"x": np.random.default_rng(0).random(200_000)}))
+    content = report_parquet(EpisodeReport("t", 1, 1, [RecorderEpisodes("train", "r", batch)]))
+    table = episode_table(pyarrow.PythonFile(File(content), "r"), ["episode_id", "series"])
+    assert (len(content) > 2**20, len(table), threads) == (True, 1, {threading.get_ident()})

@@ -60,6 +60,7 @@ _MAX_PARSED = 64 * 1024 * 1024  # bytes of results that are parsed for one chart
 _MEDIA_FOLDER = "media/"
 _EPISODE_FOLDER = "episode_data/"
 _NUMBER = re.compile(r"_(\d{5,})(?:-|$)")  # in an evaluation, a hash follows
+_OF_ARROW = ("s3", "gcs")  # filesystems far away that run no Python
 _OBJECTS = (" at 0x", "<locals>")  # in the texts of objects that do not tell one from another
 
 Line = dict[str, Any]
@@ -437,7 +438,7 @@ class TrialFiles:
     def episodes(self, report: str, columns: Sequence[str]) -> pa.Table:
         """Return columns of a report's Parquet file, see ``episode_table``."""
         with self.open_media(parquet_name(report)) as file:
-            return episode_table(file, columns)
+            return episode_table(file, columns, ahead=self.media_filesystem.type_name in _OF_ARROW)
 
     def open_media(self, path: str) -> Any:
         """Open a file by its path relative to the folder of the media. Raises OSError."""

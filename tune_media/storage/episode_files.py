@@ -83,9 +83,12 @@ def rows_of_parquet(content: bytes) -> list[dict[str, Any]]:
     return rows
 
 
-def episode_table(file: pa.NativeFile, columns: Sequence[str]) -> pa.Table:
-    """Return columns of a report's Parquet file. Raises OSError, pyarrow.ArrowException, ValueError."""
-    parquet = _opened(file)
+def episode_table(file: pa.NativeFile, columns: Sequence[str], *, ahead: bool = False) -> pa.Table:
+    """Return columns of a report's Parquet file. Raises OSError, pyarrow.ArrowException, ValueError.
+
+    ``ahead``: Arrow's threads may read them, with few requests: the file is none of Python's, see ``_table``.
+    """
+    parquet = _opened(file, ahead=ahead)
     there, with_values = _columns_of(parquet)
     if missing := [name for name in columns if name not in there and name not in _NEWER]:
         raise ValueError(f"it has no column {missing[0]!r}, so it is no report of episodes")
@@ -99,11 +102,12 @@ def parquet_rows(file: Any, episode: str, columns: Sequence[str] | None = None) 
     return rows
 
 
-def _opened(file: pa.NativeFile) -> pyarrow.parquet.ParquetFile:
+def _opened(file: pa.NativeFile, *, ahead: bool = False) -> pyarrow.parquet.ParquetFile:
     """Open a Parquet file; a small one is read as a whole, with one request."""
     is_small = file.size() <= _SMALL
     source = pa.BufferReader(file.read_at(file.size(), 0)) if is_small else file
-    return pyarrow.parquet.ParquetFile(source, pre_buffer=not is_small)  # read_table would load pyarrow.dataset
+    ahead = ahead and not is_small
+    return pyarrow.parquet.ParquetFile(source, pre_buffer=ahead)  # read_table would load pyarrow.dataset
 
 
 def _columns_of(parquet: pyarrow.parquet.ParquetFile) -> tuple[set[str], set[str]]:
