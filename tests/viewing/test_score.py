@@ -128,7 +128,7 @@ def test_by_the_success_rate_the_page_ranks_runs_together_whose_returns_have_oth
         (tmp_path / "abc"[number] / "progress.csv").write_text(table)
     catalog = tm.load(tmp_path)
     page = json.loads(TrialPages(Trials([LogDirectory.of(str(tmp_path))]), "x").first().content)
-    assert page["metrics"]["apart"] == {"episode_return_mean": [page["trials"][2]["id"]], rate: []}
+    assert page["metrics"]["apart"] == {"episode_return_mean": [page["trials"][2]["id"]]}
     of_list = [trial.name for trial, *_ in catalog.best_first()]
     assert page_code(RANKED, [page, "episode_return_mean"]) == of_list == ["b", "a", "c"]
     assert [[name] for name in page_code(RANKED, [page, rate])] == catalog.compare(metric=rate)["trials"].tolist()

@@ -236,7 +236,8 @@ def _apart(
     for name in score.ranking_returns(metrics):
         scores = [score.finite(values, name) for values in metrics]
         elsewhere = from_elsewhere(trials, statuses or [TrialStatus()] * len(trials), scores, name)
-        found[name] = [trial.id for trial, is_elsewhere in zip(trials, elsewhere, strict=True) if is_elsewhere]
+        if any(elsewhere):
+            found[name] = [trial.id for trial, is_elsewhere in zip(trials, elsewhere, strict=True) if is_elsewhere]
     return found
 
 
