@@ -34,19 +34,29 @@ def test_strict_lets_the_failure_through():
     [
         {"trigger": lambda first, second: True},
         {"keep": selection.where(lambda record: record.metrics["missing"] > 0, name="won")},
-        {"keep": selection.best(by="retrun")},
+        {"keep": (selection.best(by="retrun"), selection.worst(by="retrun"))},
         {"keep": selection.best(by="episode_id")},
     ],
 )
-def test_a_users_function_that_raises_costs_the_episode_and_one_warning(options, caplog):
+def test_a_users_function_that_raises_costs_the_episode_once_and_one_warning(options, caplog):
     recorder, env = make_recorder(**{"keep": "all", **options}), CountingEnv()
     for _ in range(3):
         play(recorder, env)
     assert recorder.candidates.records() == []
-    assert len(caplog.records) == 1
+    assert len(caplog.records) == len(recorder.plan.selectors)
+    assert sum(problem.lost for problem in recorder.problems) == 3
     assert all(data.record.note.startswith("no clip: ") for data in recorder.candidates.data())
     with pytest.raises((TypeError, KeyError, ValueError, AttributeError)):
         play(make_recorder(**{"keep": "all", "strict": True, **options}), env)
+
+
+def test_an_episode_that_makes_a_selector_raise_costs_no_other_its_clip():
+    keep = selection.Selector("low", lambda records: [max(records, key=lambda record: 1 / record.episode_return)])
+    recorder, env = make_recorder(keep), CountingEnv({"length": 1})
+    held = play(recorder, env, rewards=[1.0])
+    assert play(recorder, env, rewards=[0.0]) is None
+    assert recorder.candidates.records() == [held]
+    assert [data.record.note is None for data in recorder.candidates.data()] == [True, False]
 
 
 def test_what_is_abandoned_or_taken_is_freed():

@@ -92,14 +92,17 @@ class Candidates:
         """Hold a candidate, and drop all that cannot win any more; return whether all selectors could choose."""
         self._held[candidate.record.id] = candidate
         alive, raised = survivors(self.records(), self._plan.selectors)
-        for selector, error in raised:
+        is_lost = bool(raised) and not alive
+        for number, (selector, error) in enumerate(raised):
             if self._plan.strict:
                 raise error
             reason = selector_reason(selector, error, self.records())
-            consequence, kind = CHOOSES_NOTHING if alive else "no clip", f"{selector.name} {type(error).__name__}"
-            self._problems.report(reason, consequence, kind=kind, lost=int(not alive))
-            if not alive:
+            consequence, kind = "no clip" if is_lost else CHOOSES_NOTHING, f"{selector.name} {type(error).__name__}"
+            self._problems.report(reason, consequence, kind=kind, lost=int(is_lost and number == 0))
+            if is_lost:
                 self.note(candidate.record.id, f"no clip: {reason}")
+        if is_lost:  # the older ones can still be chosen
+            alive = self._held.keys() - {candidate.record.id}
         self._held = {id: held for id, held in self._held.items() if id in alive}
         self._bound_frames()
         while len(self._held) > MAX_CANDIDATES or (self.nbytes > MAX_CANDIDATE_BYTES and len(self._held) > 1):
