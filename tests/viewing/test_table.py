@@ -1,7 +1,11 @@
 import re
 
+from click.testing import CliRunner
+
 import tune_media as tm
 from tests.support.recorded import make_experiment, make_trial
+from tune_media.cli import main
+from tune_media.viewing.doctor import Diagnosis
 from tune_media.viewing.table import cell_width
 from tune_media.viewing.trials import configuration_table, media_table, trial_table
 
@@ -21,7 +25,7 @@ def test_one_line_a_trial_the_winner_first(tmp_path):
 def test_a_table_fits_the_terminal_and_a_pipe_gets_all_of_it(tmp_path):
     catalog = tm.load(make_experiment(tmp_path / "exp"))
     assert max(map(len, trial_table(catalog, width=80).split("\n"))) <= 80
-    assert "best clip" not in trial_table(catalog, width=80)  # no room for the whole path
+    assert "No room for 'best clip';" in trial_table(catalog, width=80)  # for the whole path
     assert max(map(len, trial_table(catalog, width=60).split("\n"))) <= 60
     assert "step_000000020" in trial_table(catalog)
     assert "…" not in trial_table(catalog) + media_table(catalog)
@@ -51,6 +55,15 @@ def test_columns_that_a_terminal_has_no_room_for_are_named(tmp_path):
     for table in (trial_table(catalog, width=80), configuration_table(catalog, width=80, always=True)):
         assert max(map(len, table.split("\n"))) <= 80
         assert "a_long_parameter_h'" in table and " ".join(table.split()).endswith("`| cat` shows all.")
+
+
+def test_sentences_end_their_lines_between_words(tmp_path, monkeypatch):
+    monkeypatch.setattr("tune_media.viewing.table._terminal_width", lambda: 40)
+    for name in ("a.csv", "b.csv"):
+        (tmp_path / name).write_text("seed,return\n" + "".join(f"{seed},{seed % 7}\n" for seed in range(20)))
+    judged = CliRunner().invoke(main, ["gate", str(tmp_path / "a.csv"), str(tmp_path / "b.csv")]).output
+    for text in (judged, Diagnosis({"replay": "no: the env differs " * 3}, ["it cannot be made: " * 3]).text()):
+        assert 30 < max(map(len, text.split("\n"))) <= 40
 
 
 def test_emoji_and_wide_characters_keep_the_columns(tmp_path):

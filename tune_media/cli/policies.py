@@ -100,7 +100,7 @@ def evaluate(experiment: str, clips: bool, **options: Any) -> Outcome:
         )
     except KeyboardInterrupt as error:
         raise Failure(error) from error
-    lines = [f"\n{tables(evaluation)}\n", *remarks(evaluation)]
+    lines = [f"\n{tables(evaluation)}\n", *map(in_lines, remarks(evaluation))]
     if any(row.episodes for row in evaluation.checkpoints):
         catalog = evaluation.catalog
         if len(catalog.judged) > 1:
@@ -214,16 +214,18 @@ def gate(base: str | None, candidate: str | None, junit: str | None, markdown: b
     if target is not None:
         target.parent.stat()  # raises if there is none; when all has been played it is too late
         target.unlink(missing_ok=True)  # the verdict of an earlier gate
+    from tune_media.viewing.table import in_lines
+
     facts, page = _decided(base, candidate, target, options)
     if options["plan"]:
-        return Outcome({**facts, "page": page}, _plan(facts), facts["exit_code"])
+        return Outcome({**facts, "page": page}, map(in_lines, _plan(facts)), facts["exit_code"])
     if markdown:
         return Outcome({**facts, "page": page}, _markdown(facts), facts["exit_code"])
     if facts["path"] is None:  # nothing was played
-        return Outcome({**facts, "page": page}, _verdicts(facts), facts["exit_code"])
+        return Outcome({**facts, "page": page}, map(in_lines, _verdicts(facts)), facts["exit_code"])
     folder = shell_word(facts["path"], options["output"])
     clips = "See the clips" if candidate is None else "See both side by side"
-    lines = [*_verdicts(facts), f"\n{clips}:\n\n    tune-media watch --open {folder}\n"]
+    lines = [*map(in_lines, _verdicts(facts)), f"\n{clips}:\n\n    tune-media watch --open {folder}\n"]
     if page is not None:
         lines += [f"A page to mail: {shell_word(page, options['output'])}"]
     return Outcome({**facts, "page": page}, lines, facts["exit_code"])
@@ -258,7 +260,7 @@ def _plan(facts: Mapping[str, Any]) -> Iterator[str]:
     yield "UNDECIDED. This is a plan: it gives no verdict."
     for plan in facts["plan"]:
         head, *cases = plan["sentences"]
-        yield f"\n{plan['condition']}: {head}" if plan["condition"] else f"\n{head}"
+        yield from ("", f"{plan['condition']}: {head}" if plan["condition"] else head)
         yield from (f"  {case}" for case in cases)
 
 
@@ -332,11 +334,13 @@ def fork(episode: str, candidate: str, **options: Any) -> Outcome:
     from tune_media.cli.progress import ShownFork
     from tune_media.evaluation.fork import fork as play
     from tune_media.evaluation.fork import sentence
+    from tune_media.viewing.table import in_lines
 
     sys.path.insert(0, str(Path.cwd()))  # the modules of the training script
     forked = play(episode, candidate, progress=ShownFork(), **options)
-    lines = [in_shell(sentence(forked)), *(f"Note: {in_shell(problem)}." for problem in forked.problems)]
-    lines += [f"\nSee it beside the original:\n\n    tune-media watch {shell_word(forked.path, episode)}\n"]
+    told = [in_shell(sentence(forked)), *(f"Note: {in_shell(problem)}." for problem in forked.problems)]
+    watch = f"tune-media watch {shell_word(forked.path, episode)}"
+    lines = [*map(in_lines, told), f"\nSee it beside the original:\n\n    {watch}\n"]
     if forked.link:
         lines += [f"and then in the browser:\n\n    http://127.0.0.1:6007/{forked.link}\n"]
     return Outcome(forked.facts(), lines)

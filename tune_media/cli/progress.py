@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import shutil
 import sys
 import time
 from collections.abc import Callable
@@ -18,6 +19,7 @@ from tune_media.evaluation.fork import ForkProgress
 from tune_media.evaluation.gate import GateProgress
 from tune_media.evaluation.sequential import Standing
 from tune_media.values.number import counted
+from tune_media.viewing.table import in_lines
 
 _SECONDS = 30.0  # between two lines of a gate's progress
 _CODE = "its checkpoints and in what makes its envs"  # where it has code
@@ -56,7 +58,7 @@ class ShownEvaluation(Progress):
 
     @override
     def finished(self, checkpoint: EvaluatedCheckpoint) -> None:
-        self.tells(checkpoint_line(checkpoint))
+        self.tells(in_lines(checkpoint_line(checkpoint)))
 
     def _bar(self, *, clear: bool = False) -> None:
         if self.total and sys.stdout.isatty():
@@ -79,7 +81,7 @@ class ShownGate(GateProgress):
         difference = f"  {standing.difference:+.5g}{interval}" if standing.seeds else ""
         line = f"{condition} {standing.seeds}/{seeds} seeds{difference}".strip()
         if sys.stderr.isatty():
-            click.echo(f"\r\x1b[K{line}", nl=False, err=True)
+            click.echo(f"\r\x1b[K{line[: shutil.get_terminal_size().columns - 1]}", nl=False, err=True)
         elif time.monotonic() - self._told >= _SECONDS:
             self._told = time.monotonic()
             click.echo(line, err=True)

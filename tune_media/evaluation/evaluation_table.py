@@ -40,7 +40,10 @@ def tables(evaluation: Evaluation) -> str:
         columns.append([condition or "mean return", *cells])
     counts = ["episodes", *("/".join(dict.fromkeys(str(row.episodes) for row in line.values())) for line in lines)]
     columns += _compared(firsts, counts, evaluation.best) if len(conditions) == 1 else [counts]
-    return table.laid_out([list(cells) for cells in zip(*columns, strict=True)])
+    kept = ("trial", "checkpoint", "mean return", "", *conditions, wording.AHEAD_BY)
+    optional = [name for name, *_ in reversed(columns) if name not in kept]
+    optional += [*reversed(conditions[1:]), wording.AHEAD_BY]
+    return table.laid_out([list(cells) for cells in zip(*columns, strict=True)], optional=optional)
 
 
 def _by_condition(checkpoints: Sequence[EvaluatedCheckpoint]) -> list[dict[str, EvaluatedCheckpoint]]:

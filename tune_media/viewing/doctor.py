@@ -36,6 +36,7 @@ from tune_media.replay.render_pool import RenderPool
 from tune_media.replay.tape import Tape
 from tune_media.replay.tape_recorder import TapeRecorder
 from tune_media.values.problems import FrameError, message_of
+from tune_media.viewing.table import in_lines
 
 FRAMES = 30
 _ENVIRONMENT = ("MUJOCO_GL", "PYOPENGL_PLATFORM", "SDL_VIDEODRIVER", "DISPLAY")
@@ -60,9 +61,10 @@ class Diagnosis:
         """Lay the report out for a terminal."""
         rows = self._rows()
         width = max(map(len, rows), default=0)
-        lines = [f"{name.ljust(width)}  {value}" for name, value in rows.items()]
+        lines = [in_lines(f"{name.ljust(width)}  {value}", indent=width + 2) for name, value in rows.items()]
         verdict = "This env can be recorded." if not self.problems else "This env cannot be recorded as it is:"
-        return "\n".join([*lines, *([""] if lines else []), verdict, *(f"- {problem}" for problem in self.problems)])
+        problems = [in_lines(f"- {problem}", indent=2) for problem in self.problems]
+        return "\n".join([*lines, *([""] if lines else []), verdict, *problems])
 
     def _rows(self) -> dict[str, str]:
         facts, rows = self.facts, dict[str, str]()

@@ -36,7 +36,7 @@ def laid_out(
         width: Characters a line, by default as many as the terminal has; without a terminal, as many as it takes.
         uncut: The header of the column to leave out if the lines do not fit as they are.
         optional: Headers of columns to leave out, one after the other, if the lines do not fit with cut names, either.
-            A last line names these.
+            A last line names all that are left out.
     """
     space = width or _terminal_width()
     columns = [list(map(printable, column)) for column in zip(*lines, strict=True)]
@@ -47,7 +47,7 @@ def laid_out(
         if name is not None and name in lines[0] and not _fit(needed, space):
             place = [head for head, *_ in columns].index(printable(name))
             del columns[place], widths[place], least[place]
-            left_out += [name] if needed is least else []
+            left_out.append(name)
     _narrow(widths, least, space)
     heads = [_wrapped(head, width) for (head, *_), width in zip(columns, widths, strict=True)]
     height = max(map(len, heads), default=0)
@@ -73,11 +73,21 @@ def _narrow(widths: list[int], least: Sequence[int], space: float) -> None:
         widths[place] -= 1
 
 
-def in_lines(text: str, width: float | None = None) -> str:
-    """Return a sentence in lines that fit the terminal; a path or name that is longer stays whole."""
+def in_lines(text: str, width: float | None = None, indent: int | None = None) -> str:
+    """Return a sentence in lines that fit the terminal; a path or name that is longer stays whole.
+
+    ``indent`` is that of all lines but the first; by default, they have that of the first.
+
+    >>> print(in_lines("  Note: one seed.", 12))
+      Note: one
+      seed.
+    """
     space = width or _terminal_width()
-    whole = space == math.inf
-    return text if whole else textwrap.fill(text, int(space), break_long_words=False, break_on_hyphens=False)
+    if space == math.inf:
+        return text
+    margin = " " * (len(text) - len(text.lstrip(" ")) if indent is None else indent)
+    wrapper = textwrap.TextWrapper(int(space), subsequent_indent=margin, break_long_words=False, break_on_hyphens=False)
+    return wrapper.fill(text)
 
 
 def _terminal_width() -> float:

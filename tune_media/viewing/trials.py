@@ -20,7 +20,7 @@ from tune_media.viewing.catalog import Catalog
 from tune_media.viewing.comparison import importances_of, reported, success_of, success_rates
 from tune_media.viewing.configurations import NOT_FINITE, short
 from tune_media.viewing.statistics import STATISTICS
-from tune_media.viewing.table import laid_out, printable
+from tune_media.viewing.table import in_lines, laid_out, printable
 from tune_media.viewing.verdict_picture import Row, rows
 from tune_media.viewing.wording import CLEARLY, standing, with_interval
 
@@ -63,7 +63,8 @@ def trial_table(catalog: Catalog, width: float | None = None) -> str:
     label = catalog.scores.label if catalog.scores.label in lines[0] else "best return"
     optional = [name for name in reversed(lines[0]) if name not in ("trial", "status", label, "best clip")]
     # A path that is cut is of no use; `--all` and `--json` have it.
-    return "\n".join([laid_out(lines, width, uncut="best clip", optional=optional), *map(printable, errors)])
+    table = laid_out(lines, width, uncut="best clip", optional=optional)
+    return "\n".join([table, *(in_lines(printable(error), width) for error in errors)])
 
 
 def lines_of_trials(catalog: Catalog) -> list[list[str]]:
@@ -130,7 +131,8 @@ def configuration_table(catalog: Catalog, width: float | None = None, *, always:
         return ""
     params = [name.removeprefix("config/") for name in table.columns if name.startswith("config/")]
     first, *others = STATISTICS
-    return laid_out(lines_of_configurations(catalog), width, uncut=first, optional=[*others, *reversed(params)])
+    optional = [*others, "success", *reversed(params[1:]), "95 % interval"]
+    return laid_out(lines_of_configurations(catalog), width, uncut=first, optional=optional)
 
 
 def lines_of_configurations(catalog: Catalog) -> list[list[str]]:
