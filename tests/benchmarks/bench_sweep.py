@@ -25,7 +25,7 @@ from ray.tune.logger import JsonLoggerCallback, TBXLoggerCallback
 import tune_media as tm
 from tests.benchmarks.common import copy_of, cpu_seconds
 
-SIZES = ((10, 60, 3), (200, 4, 1), (1000, 1, 1))  # trials, results of each, rounds
+SIZES = ((10, 60, 3), (200, 4, 3), (1000, 1, 1))  # trials, results of each, rounds
 RAYS, OURS, JSON = "Ray's JSON and TBX, no clips", "ours: JSON, TensorBoard", "ours: JSON"
 METHODS = {
     RAYS: lambda: [JsonLoggerCallback(), TBXLoggerCallback()],

@@ -168,7 +168,7 @@ def test_behaviour_cloning(run_example, tmp_path):
     clips = list(tm.load(tmp_path))
     assert [clip["step"] for clip in clips] == [1, 2, 3, 4, 5]
     assert [len(list(clip.frames())) - 1 for clip in clips] == [clip["episode_return"] for clip in clips]
-    assert clips[-1]["episode_return"] > clips[0]["episode_return"]
+    assert max(clip["episode_return"] for clip in clips) > 30  # the worst of four episodes played at random: 12
 
 
 def test_a_job_that_is_ended_goes_on_when_it_is_submitted_again(tmp_path):
