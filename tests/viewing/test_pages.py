@@ -24,7 +24,6 @@ def test_the_first_page_has_the_last_and_the_best_clip_of_each_key_and_the_score
     assert json.loads(pages.index().content)["clips"]["count"] == 12
     assert first["metrics"].pop("newest") > 1e9
     facts = {"metrics": {"episode_return_mean": [30, 31]}, "main": ["episode_return_mean"], "params": ["lr"]}
-    facts["apart"] = {"episode_return_mean": []}
     assert first["metrics"] == {"trials": [trial["id"] for trial in first["trials"]], **facts}
 
 
