@@ -102,11 +102,17 @@ def test_views_are_clips_of_one_episode(setting, render):
 @pytest.mark.any_ray
 def test_the_text_of_an_overlay_function_and_the_speed_are_the_episodes_whenever_its_frames_are_rendered(setting):
     """The function got the replay's info: 88 of 88 clips said «games 1», and had the first level's speed."""
+    seen = set()
+
+    def text(step):
+        seen.add(type(step.episode).__name__)
+        return games.text(step)
+
     env = setting(
         games.Game,
         render="auto",
         keep="best",
-        video=tm.VideoOptions(overlay=games.text),
+        video=tm.VideoOptions(overlay=text),
         collect={"games": tm.steps.final("games")},
     )
     ways = []
@@ -119,6 +125,7 @@ def test_the_text_of_an_overlay_function_and_the_speed_are_the_episodes_whenever
         ways.append(clip.episode.rendered)
         assert len(ways) < 8
     assert ways[0] == "direct"
+    assert seen in ({"SingleAgentEpisode"}, {"EpisodeV2"}, {"NoneType"})  # RLlib's is there from the reset on
 
 
 def test_an_env_that_takes_no_seed_is_replayed_from_the_states_of_its_generators(setting):

@@ -28,7 +28,7 @@ import tune_media as tm
 from tests.support.envs import CountingEnv
 from tests.support.envs.batch import Batch
 from tests.support.envs.counting import read_frame
-from tests.support.rllib_configs import STACK, evaluation, multi_agent, own_env, small, written_by_the_env
+from tests.support.rllib_configs import STACK, built, evaluation, multi_agent, own_env, small, written_by_the_env
 from tune_media.encoding.decode import decode_video
 
 NEWEST = Version(ray.__version__) >= Version("2.55")
@@ -94,7 +94,7 @@ TRAIN = {"sections": ("train",)}
 BY_TIMESTEPS = {"evaluation_duration_unit": "timesteps"}
 NO_RESET = {"evaluation_force_reset_envs_before_iteration": False}
 PARALLEL = {"evaluation_parallel_to_training": True}
-SECOND = {"reporting": {"min_time_s_per_iteration": 1}}
+A_WHILE = {"reporting": {"min_time_s_per_iteration": 0.3}}
 FAILING = {
     "evaluation": evaluation(1, evaluation_config={"env_config": {"fail_at": 4}}),
     "fault_tolerance": {"restart_failed_sub_environments": True},
@@ -120,11 +120,9 @@ CELLS = [
     *cells(
         "PPO",
         ("local env runners, training and evaluation", ppo(evaluation=evaluation(0)), BOTH, EXACT4),
-        ("1 evaluation env runner, local training", ppo(evaluation=evaluation(1)), BOTH, EXACT4),
-        ("2 env runners each for training and evaluation", ppo(evaluation=evaluation(2), **runners(2)), BOTH, EXACT4),
         (
-            "3 evaluation env runners, 5 episodes (not divisible), and training in fragments of 4 steps",
-            ppo(evaluation=evaluation(3, 5), **runners(1, rollout_fragment_length=4)),
+            "3 evaluation env runners, 5 episodes (not divisible), and 2 of training, in fragments of 4 steps",
+            ppo(evaluation=evaluation(3, 5), **runners(2, rollout_fragment_length=4)),
             *(BOTH, {"exact": 5}),
         ),
     ),
@@ -141,8 +139,7 @@ CELLS = [
             ppo(evaluation=evaluation(1, 3, **PARALLEL), **runners(**WHOLE)),
             BOTH,
         ),
-        ("parallel to training, auto", ppo(evaluation=evaluation(2, "auto", **PARALLEL), **SECOND), PAUSE),
-        ("auto, no forced reset", ppo(evaluation=evaluation(1, "auto", **PARALLEL, **NO_RESET), **SECOND), PAUSE),
+        ("parallel to training, auto", ppo(evaluation=evaluation(2, "auto", **PARALLEL), **A_WHILE), PAUSE),
     ),
     *cells(
         "vectorisation",
@@ -170,15 +167,15 @@ CELLS = [
             ppo(evaluation=evaluation(2), **runners(2, **WHOLE), **STACK),
             BOTH,
         ),
-        ("parallel to training, auto", ppo(evaluation=evaluation(1, "auto", **PARALLEL), **SECOND, **STACK), PAUSE),
+        ("parallel to training, auto", ppo(evaluation=evaluation(1, "auto", **PARALLEL), **A_WHILE, **STACK), PAUSE),
         ("multi-agent", of_agents("MultiAgentCountingEnv", **STACK)),
     ),
     *cells(
         "replay",
         ("evaluation, 2 env runners", ppo(evaluation=evaluation(2)), REPLAY, EXACT4),
         (
-            "3 sub-envs, parallel to training, auto",
-            ppo(evaluation=evaluation(1, "auto", **PARALLEL), **runners(0, 3), **SECOND),
+            "3 sub-envs, parallel to training, auto, no forced reset",
+            ppo(evaluation=evaluation(1, "auto", **PARALLEL, **NO_RESET), **runners(0, 3), **A_WHILE),
             *(REPLAY, PAUSE, {"iterations": 3}),  # the replays of one evaluation come with a later one
         ),
     ),
@@ -209,10 +206,8 @@ CELLS = [
 # CI runs these on the newest Ray only: on the oldest, other cells go the same way. As a program, this file runs all.
 NOT_AGAIN_IN_CI = {
     "PPO: local env runners, training and evaluation",
-    "PPO: 1 evaluation env runner, local training",
     "evaluation modes: evaluation by timesteps",
     "evaluation modes: parallel to training, of whole episodes",
-    "evaluation modes: auto, no forced reset",
     "vectorisation: 3 sub-envs, async",
     "IMPALA: training, 2 env runners, no barrier",
     "old API stack: local env runners, training and evaluation",
@@ -301,14 +296,11 @@ def test_every_clip_is_right(cell, ray_session, log_folder):
     # direct: the pictures count episodes, so no tape shows them again, and a process that finds it out takes 2 s
     record = {"render": "direct", "check_frame": False, **cell.record}
     config.callbacks(tm.rllib.record_episodes(sections=cell.sections, keep="all", name="clips", **record))
-    algorithm = config.build_algo()
-    try:
+    with built(config) as algorithm:
         results = [algorithm.train() for _ in range(cell.iterations)]
         until = time.monotonic() + 120
         while time.monotonic() < until and sum(map(number_of_clips, results)) < LEAST:
             results.append(algorithm.train())  # env runners that take long to start have nothing to tell yet
-    finally:
-        algorithm.stop()
     assert check_results(cell, results, log_folder) >= LEAST
 
 
@@ -316,11 +308,8 @@ def test_remote_worker_envs_train_on_and_have_data_but_no_clips(ray_session, tmp
     """Each is a Ray actor that shows no frames. The recorder took the place of its ``step``, and training ended."""
     config = ppo("batch", **runners(0, 2, remote_worker_envs=True), **STACK)({"log_dir": str(tmp_path)})
     config.callbacks(tm.rllib.record_episodes(sections="train", keep="all", name="clips"))
-    algorithm = config.build_algo()
-    try:
+    with built(config) as algorithm:
         found = algorithm.train()["env_runners"]["clips"]
-    finally:
-        algorithm.stop()
     played = [(one.record.episode_length, one.record.episode_return) for one in found["data"].counted()]
     written = [(one["length"], pytest.approx(one["return"], abs=1e-4)) for one in written_by_the_env(tmp_path).values()]
     assert len(played) > 1

@@ -1,4 +1,3 @@
-import tempfile
 from pathlib import Path
 
 import numpy as np
@@ -68,48 +67,25 @@ def test_nothing_is_missing_or_double_of_eight_trials_at_once(ray_session, tmp_p
     assert len(media_files(tmp_path / "exp")) == len(catalog)
 
 
-def checkpointing(config):
-    for step in range(3):
-        with tempfile.TemporaryDirectory() as folder:
-            Path(folder, "state").write_text(str(step))
-            tune.report(
-                {"rollout": tm.Video(clip(step, 40), fps=10), "noise": np.random.bytes(0)},
-                checkpoint=tune.Checkpoint.from_directory(folder),
-            )
-
-
-def test_metrics_kept_with_checkpoints_hold_paths_too(ray_session, tmp_path):
-    results = fit(checkpointing, tmp_path, [tm.JsonMediaLoggerCallback(STRICT)])
-    for _, metrics in results[0].best_checkpoints:
-        assert isinstance(metrics["rollout"], str)
-    (state,) = (tmp_path / "exp").glob("experiment_state-*.json")
-    assert "tune_media" not in state.read_text()
-    assert len(tm.load(tmp_path / "exp")) == 3
-
-
-def raw_and_odd(config):
-    frames = np.random.default_rng(0).integers(0, 255, (1, 4, 3, 16, 24), np.uint8)
-    for step in range(3):
-        tune.report(
-            {
-                "clip": frames + np.uint8(step),
-                "ragged": [frames[:, :2] + np.uint8(step), frames[:, :3] + np.uint8(step)],
-                "two_channels": np.zeros((4, 16, 24, 2), np.uint8),  # ends a run with Ray's own logger
-                "number": step,
-            }
-        )
-
-
 @pytest.mark.any_ray
-def test_raw_arrays_are_stored_and_a_faulty_value_costs_one_warning(ray_session, tmp_path, caplog):
-    results = fit(raw_and_odd, tmp_path, [tm.JsonMediaLoggerCallback(), tm.TBXMediaLoggerCallback()])
-    assert not results.errors
-    assert results[0].metrics["training_iteration"] == 3
-    catalog = tm.load(tmp_path / "exp")
-    assert len(rows_of(catalog, key="clip")) == 3
+def test_raw_arrays_are_stored_and_a_faulty_value_costs_one_warning(tmp_path, caplog):
+    frames = np.random.default_rng(0).integers(0, 255, (1, 4, 3, 16, 24), np.uint8)
+    trial = FakeTrial(tmp_path)
+    results = [
+        {
+            "clip": frames + np.uint8(step),
+            "ragged": [frames[:, :2] + np.uint8(step), frames[:, :3] + np.uint8(step)],
+            "two_channels": np.zeros((4, 16, 24, 2), np.uint8),  # ends a run with Ray's own logger
+            "number": step,
+        }
+        for step in range(3)
+    ]
+    run([tm.JsonMediaLoggerCallback(), tm.TBXMediaLoggerCallback()], trial, results)
+    catalog = tm.load(tmp_path / "storage")
+    assert [row["training_iteration"] for row in rows_of(catalog, key="clip")] == [1, 2, 3]
     assert [row["frames"] for row in rows_of(catalog, key="ragged")] == [2, 3] * 3
     assert len([record for record in caplog.records if "TensorBoard" in record.getMessage()]) == 1
-    assert "number" in " ".join(tensorboard_events(results[0].path).Tags()["scalars"])
+    assert "number" in " ".join(tensorboard_events(trial.local_path).Tags()["scalars"])
 
 
 @pytest.mark.any_ray

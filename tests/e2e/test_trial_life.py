@@ -72,6 +72,11 @@ def test_retries_go_back_to_their_checkpoints(ray_session, tmp_path):
     assert marked == {0: [4, 5, 7], 1: [1, 2, 3], 2: [], 3: [], 4: [5]}
     told_by_itself = next(result for trial, result in results.items() if slot_of(trial) == 2)
     assert told_by_itself.metrics["training_iteration"] == 4
+    for result in results.values():  # what is kept with checkpoints and of the experiment holds paths, and no media
+        assert all(isinstance(metrics["rollout"], str) for _, metrics in result.best_checkpoints)
+    assert sum(len(result.best_checkpoints) for result in results.values()) > 4
+    (state,) = (tmp_path / "life").glob("experiment_state-*.json")
+    assert "tune_media" not in state.read_text()
 
 
 def early(config):

@@ -8,7 +8,7 @@ from ray import tune
 from scipy import stats
 
 import tune_media as tm
-from tests.support.rllib_configs import on_old_stack, ppo
+from tests.support.rllib_configs import ppo
 from tune_media.cli import main
 
 SEEDS = 8
@@ -32,13 +32,10 @@ class Reaching(gym.Env):
         return np.zeros(2, np.float32), self.luck, self.steps == 3, False, info
 
 
-@pytest.mark.parametrize("old_stack", [False, pytest.param(True, marks=pytest.mark.any_ray)])
-def test_it_goes_from_the_info_of_the_last_step_to_all_that_reads_results(old_stack, ray_session, tmp_path):
+def test_it_goes_from_the_info_of_the_last_step_to_all_that_reads_results(ray_session, tmp_path):
     recorder = tm.rllib.record_episodes(seeds=SEEDS, video=None, check_frame=False, strict=True)
     evaluation = {"evaluation_interval": 1, "evaluation_num_env_runners": 0, "evaluation_duration": SEEDS}
     config = ppo(recorder, **evaluation).environment(Reaching)
-    if old_stack:
-        on_old_stack(config)
     run = tune.RunConfig(
         name="sweep",
         storage_path=str(tmp_path),

@@ -83,17 +83,6 @@ def test_several_views_in_a_clip_of_a_fixed_length_are_refused(tmp_path, caplog)
     assert "frame= returned several views ('a', 'b'), which are for clips of whole episodes" in record.getMessage()
 
 
-def test_a_clip_of_a_step_trigger_ends_where_its_episode_is_broken_off(tmp_path):
-    env = tm.gym.RecordEpisodes(CountingEnv({"length": 9}), tmp_path, step_trigger=lambda step: step == 1)
-    stepped(env, 3)
-    env.reset()
-    play(env, 1)
-    env.close()
-    assert names(tmp_path) == ["rl-video-step-1-unfinished.mp4"]
-    counts = read_clip(tmp_path / "rl-video-step-1-unfinished.mp4")
-    assert [(count.episode, count.step) for count in counts] == [(0, 2), (0, 3)]
-
-
 @pytest.mark.parametrize("options", [{"video_length": 4}, {"step_trigger": lambda step: 1 / 0}])
 def test_faults_of_clips_of_a_fixed_length_do_not_reach_the_loop(tmp_path, options, caplog):
     env = tm.gym.RecordEpisodes(CountingEnv(), tmp_path, frame=lambda env: env.nothing, **options)
@@ -117,15 +106,18 @@ def test_a_step_trigger_of_a_vector_env_is_asked_once_for_all_sub_envs(tmp_path)
         assert [count.step for count in read_clip(tmp_path / name)] == [2, 3]
 
 
-@pytest.mark.parametrize(("made", "name", "shown"), [(4, "-unfinished", [2, 4]), (9, "", [2, 5, 8, 9])])
-def test_a_clip_of_every_nth_frame_that_is_broken_off_shows_how_far_it_came(tmp_path, made, name, shown):
-    env = tm.gym.RecordEpisodes(
-        CountingEnv({"length": 9}), tmp_path, step_trigger=lambda n: n == 1, video=tm.VideoOptions(every=3)
-    )
+@pytest.mark.parametrize(
+    ("every", "made", "name", "shown"),
+    [(1, 3, "-unfinished", [2, 3]), (3, 4, "-unfinished", [2, 4]), (3, 9, "", [2, 5, 8, 9])],
+)
+def test_a_clip_of_a_step_trigger_that_is_broken_off_shows_how_far_it_came(tmp_path, every, made, name, shown):
+    video = tm.VideoOptions(every=every)
+    env = tm.gym.RecordEpisodes(CountingEnv({"length": 9}), tmp_path, step_trigger=lambda n: n == 1, video=video)
     stepped(env, made)
     env.reset()
+    play(env, 1)
     env.close()
-    assert [count.step for count in read_clip(tmp_path / f"rl-video-step-1{name}.mp4")] == shown
+    assert clips_in(tmp_path) == {f"step-1{name}.mp4": of(0, *shown)}
 
 
 def test_frames_of_clips_of_a_fixed_length_change_no_number_of_the_run(tmp_path):

@@ -4,7 +4,6 @@ import gc
 import weakref
 
 import gymnasium as gym
-import numpy as np
 
 from tune_media.recording.plan import Plan
 from tune_media.recording.recorder import Recorder
@@ -39,16 +38,6 @@ def test_nothing_is_taped_once_all_recorders_render_directly():
     env.reset()
     assert not taping.is_on
     assert taping.tape is None
-
-
-def test_auto_leaves_the_episodes_as_they_are():
-    env, plain = lake(), lake()
-    taping_of(env, "auto")
-    for one in (env, plain):
-        one.unwrapped.np_random = np.random.default_rng(5)
-    for _ in range(5):
-        assert env.reset()[0] == plain.reset()[0]
-        assert [env.step(1)[0] for _ in range(3)] == [plain.step(1)[0] for _ in range(3)]
 
 
 def test_an_env_that_nobody_steps_is_recorded_directly_and_it_is_said():

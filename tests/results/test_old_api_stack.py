@@ -40,7 +40,7 @@ class Sampler:
                 "goals": [float(episode["length"]) for episode in shown],
             },
             "episode_media": {"data": [episode["media"] for episode in shown if episode["media"] is not None]},
-            "custom_metrics": {"speed_mean": 1.0},
+            "custom_metrics": {"speed_mean": 1.0, "fell": [-episode["reward"] for episode in shown]},
         }
         if self.count_name:
             place[self.count_name] = len(new)
@@ -68,6 +68,7 @@ def test_each_episode_is_new_once(level, count_name):
         assert returns(new) == [episode["reward"] for episode in made]
         assert [list(e.series["speed"].values) for e in new.batch.episodes] == [e["speed"] for e in made]
         assert [e.record.metrics["goals"] for e in new.batch.episodes] == [e["length"] for e in made]
+        assert [e.record.metrics["fell"] for e in new.batch.episodes] == [-e["reward"] for e in made]
         assert [e.values["data"] for e in new.batch.episodes] == [{"track": list(range(e["length"]))} for e in made]
         assert new.lists[(*level, "hist_stats", "speed")] == [value for e in made for value in e["speed"]]
 

@@ -67,16 +67,6 @@ def test_numbers_of_rllib_and_the_user_stay_as_they_are(place):
     assert metrics["pos_windowed_mean"] == 5.0
 
 
-def test_a_name_that_rllib_uses_itself_does_not_end_training():
-    settings = RecorderSettings(Plan("num_episodes", as_selectors("best")), env_runners=frozenset({7}))
-    rounds, algorithm = Rounds(settings), algorithm_of(FakeGroup(FakeEnvRunner()))
-    rounds.begin(algorithm)
-    result = {"training_iteration": 1, "env_runners": {"num_episodes": 3}}
-    rounds.end_iteration(algorithm, result)
-    assert result["env_runners"]["num_episodes"] == 3
-    assert "env_runners=[7]" in result["env_runners"]["num_episodes_clips"]["problems"][0].text
-
-
 def test_a_fault_in_the_algorithm_is_told_in_the_result(place, caplog):
     rounds, algorithm, _ = place
     del algorithm.env_runner_group._worker_manager
