@@ -1,14 +1,9 @@
-import os
 import signal
-import subprocess
-import sys
-from pathlib import Path
 
 from tests.support.experiment import image_steps, trial_folders
-from tests.support.faults import wait_until
+from tests.support.processes import driver
 from tests.support.trackers import mlflow_store, read_mlflow, read_wandb
 
-ROOT = Path(__file__).parents[2]
 SCRIPT = """
 import sys, time
 import numpy as np
@@ -37,18 +32,14 @@ tune.Tuner(train, run_config=run_config).fit()
 
 
 def test_every_logger_is_closed(tmp_path):
-    script = tmp_path / "sweep.py"
+    script, outbox = tmp_path / "sweep.py", tmp_path / "outbox"  # W&B's files are in it until the end
     script.write_text(SCRIPT)
-    outbox = tmp_path / "outbox"  # W&B's files are in it until the end
-    environment = {**os.environ, "TUNE_MEDIA_OUTBOX": str(outbox)}
-    log = (tmp_path / "log").open("w")
     mlflow_store(tmp_path)
-    command = [sys.executable, script, str(tmp_path)]
-    process = subprocess.Popen(command, stdout=log, stderr=log, cwd=ROOT, env=environment)
-    wait_until(lambda: len(list(tmp_path.glob("interrupted/*/media/train/rollout/*.mp4"))) >= 4, 120)
-    wait_until(lambda: any(file.stat().st_size for file in outbox.rglob("*.wandb")))
-    process.send_signal(signal.SIGINT)
-    process.wait(timeout=120)
+    with driver(script, str(tmp_path), log=tmp_path / "log", TUNE_MEDIA_OUTBOX=str(outbox)) as sweep:
+        sweep.wait_until(lambda: len(list(tmp_path.glob("interrupted/*/media/train/rollout/*.mp4"))) >= 4)
+        sweep.wait_until(lambda: any(file.stat().st_size for file in outbox.rglob("*.wandb")))
+        sweep.process.send_signal(signal.SIGINT)
+        sweep.process.wait(timeout=120)
     (trial,) = trial_folders(tmp_path / "interrupted")
     stored = sorted(int(path.name[5:14]) for path in (trial / "media/train/rollout").iterdir())
     assert stored == list(range(1, len(stored) + 1))

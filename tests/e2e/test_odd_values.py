@@ -15,9 +15,11 @@ from ray.rllib.algorithms.ppo import PPOConfig
 import tune_media as tm
 from tests.support.envs.odd_values import LARGE, OddValuesEnv
 from tests.support.experiment import fit, rows_of, tensorboard_events
+from tests.support.rllib_configs import multi_agent, small
 
 HAS_ITEM_SERIES = Version(ray.__version__) >= Version("2.52")
 LOGGED_FOREVER = {"reduce": "item_series", "window": 3} if HAS_ITEM_SERIES else {"reduce": None, "window": 3}
+LEARN = {"train_batch_size": 32, "minibatch_size": 32, "num_epochs": 1}
 CALLBACKS = [tm.JsonMediaLoggerCallback, tm.TBXMediaLoggerCallback]
 
 
@@ -33,23 +35,12 @@ class Heatmaps(DefaultCallbacks):
 @pytest.fixture(scope="module", params=["new", "old"])
 def run(request, ray_session, tmp_path_factory):
     """Three training iterations of a multi-agent env, with the recorder and a hook that logs pictures."""
-    storage = tmp_path_factory.mktemp(f"odd_{request.param}")
+    storage, is_old = tmp_path_factory.mktemp(f"odd_{request.param}"), request.param == "old"
     hook = type("Heatmaps", (Heatmaps,), {"log_dir": str(storage)})
-    recorder = tm.rllib.record_episodes(sections="train", video=None)
-    config = (
-        PPOConfig()
-        .environment(OddValuesEnv, env_config={"log_dir": str(storage)})
-        .env_runners(num_env_runners=0, rollout_fragment_length=32)
-        .training(train_batch_size=32, minibatch_size=32, num_epochs=1)
-        .multi_agent(policies={"p"}, policy_mapping_fn=lambda *args, **kwargs: "p")
-    )
-    if request.param == "new":
-        config.callbacks([hook, recorder])
-        config.rl_module(model_config={"fcnet_hiddens": [8], "head_fcnet_hiddens": [8]})
-    else:
-        config.callbacks(make_multi_callbacks([hook, recorder]))
-        config.api_stack(enable_rl_module_and_learner=False, enable_env_runner_and_connector_v2=False)
-        config.training(model={"fcnet_hiddens": [8]})
+    both = [hook, tm.rllib.record_episodes(sections="train", video=None)]
+    settings = {"multi_agent": multi_agent(), "env_runners": {"rollout_fragment_length": 32}}
+    config = small(PPOConfig, LEARN, OddValuesEnv, old_stack=is_old, **settings)({"log_dir": str(storage)})
+    config.callbacks(make_multi_callbacks(both) if is_old else both)
     callbacks = [callback(media=tm.MediaOptions(strict=True)) for callback in CALLBACKS]
     results = fit("PPO", storage / "out", callbacks, space=config, stop={"training_iteration": 3})
     assert not results.errors

@@ -9,30 +9,29 @@ import pyarrow.fs
 import pytest
 from ray import tune
 from ray.experimental import internal_kv
-from ray.rllib.algorithms.ppo import PPOConfig
 
 import tune_media as tm
 from tests.support.commands import command
 from tests.support.experiment import fit
 from tests.support.fork_workers import VARIABLE
+from tests.support.rllib_configs import built, evaluation, ppo
 from tune_media.encoding.decode import decode_video
 
 pytestmark = pytest.mark.usefixtures("ray_session")
+
+
+def cartpole(recorder, runners, episodes, steps=500):
+    """Return PPO on CartPole, small, that evaluates in each iteration."""
+    config = ppo(recorder, **evaluation(runners, episodes))
+    return config.environment("CartPole-v1", env_config={"render_mode": "rgb_array", "max_episode_steps": steps})
 
 
 @pytest.fixture(scope="module")
 def experiment(ray_session, tmp_path_factory):
     """Two trials of PPO on CartPole, moved to another folder after the sweep."""
     recorder = tm.rllib.record_episodes(sections=("train", "evaluation"), tapes=True, check_frame=False, strict=True)
-    config = (
-        PPOConfig()
-        .environment("CartPole-v1", env_config={"render_mode": "rgb_array"})
-        .env_runners(num_env_runners=0, num_envs_per_env_runner=2)
-        .training(lr=tune.grid_search([1e-3, 1e-4]), train_batch_size=200, minibatch_size=100, num_epochs=1)
-        .rl_module(model_config={"fcnet_hiddens": [8]})
-        .evaluation(evaluation_interval=1, evaluation_num_env_runners=1, evaluation_duration=4)
-        .callbacks(recorder)
-    )
+    config = cartpole(recorder, 1, 4).env_runners(num_envs_per_env_runner=2)
+    config.training(lr=tune.grid_search([1e-3, 1e-4]), train_batch_size=200, minibatch_size=100)
     callbacks = [tm.JsonMediaLoggerCallback(media=tm.MediaOptions(strict=True))]
     folder = tmp_path_factory.mktemp("results")
     results = fit("PPO", folder, callbacks, space=config, stop={"training_iteration": 2})
@@ -131,18 +130,10 @@ def test_by_default_clips_are_made_of_tapes_once_the_env_is_proven(tmp_path):
 
     A checkpoint keeps the proof.
     """
-    config = (
-        PPOConfig()
-        .environment("CartPole-v1", env_config={"render_mode": "rgb_array", "max_episode_steps": 60})
-        .env_runners(num_env_runners=0)
-        .rl_module(model_config={"fcnet_hiddens": [8]})
-        .training(train_batch_size_per_learner=32, minibatch_size=32, num_epochs=1)
-        .evaluation(evaluation_interval=1, evaluation_num_env_runners=1, evaluation_duration=2)
-        .reporting(metrics_num_episodes_for_smoothing=2)  # Ray 2.50 mixes evaluations in a window
-        .callbacks(tm.rllib.record_episodes(keep="best", strict=True))
-    )
-    algorithm = config.build_algo()
-    try:
+    config = cartpole(tm.rllib.record_episodes(keep="best", strict=True), 1, 2, 60)
+    config.training(train_batch_size=32, minibatch_size=32)
+    config.reporting(metrics_num_episodes_for_smoothing=2)  # Ray 2.50 mixes evaluations in a window
+    with built(config) as algorithm:
         ways = []
         while "replay" not in ways:
             section = algorithm.train()["evaluation"]["env_runners"]
@@ -155,34 +146,22 @@ def test_by_default_clips_are_made_of_tapes_once_the_env_is_proven(tmp_path):
         assert not clip.is_rendered
         assert clip.frames == clip.episode.episode_length + 1 == len(frames(clip.content()))
         algorithm.save_checkpoint(str(tmp_path))
-    finally:
-        algorithm.stop()
     for key in internal_kv._internal_kv_list(b"", namespace=b"tune_media"):
         if b" verdict " in key:  # as in a new Ray job; the claim of the proof stays, so that nobody proves it again
             internal_kv._internal_kv_del(key, namespace=b"tune_media")
-    algorithm = config.copy(copy_frozen=False).build_algo()
-    try:
+    with built(config.copy(copy_frozen=False)) as algorithm:
         algorithm.load_checkpoint(str(tmp_path))
         clips = [algorithm.train()["evaluation"]["env_runners"]["episodes"]["best"] for _ in range(3)]
         assert [clip.episode.rendered for clip in clips] == ["replay"] * 3
         assert clips[0].frames == clips[0].episode.episode_length + 1
         by_hand = [algorithm.evaluate()["env_runners"]["episodes"] for _ in range(3)]  # Ray 2.50 mixes their numbers
         assert all("best" in found and "problems" not in found for found in by_hand)
-    finally:
-        algorithm.stop()
 
 
 def test_trials_of_one_evaluation_make_clips_of_tapes_after_the_first(tmp_path):
     """The first one's result waits for its proof, which would end with the trial."""
-    config = (
-        PPOConfig()
-        .environment("CartPole-v1", env_config={"render_mode": "rgb_array", "max_episode_steps": 50})
-        .env_runners(num_env_runners=0)
-        .rl_module(model_config={"fcnet_hiddens": [8]})
-        .training(lr=tune.grid_search([1e-3, 1e-4]), train_batch_size=32, minibatch_size=32, num_epochs=1)
-        .evaluation(evaluation_interval=1, evaluation_num_env_runners=0, evaluation_duration=3)
-        .callbacks(tm.rllib.record_episodes(keep="best", sections="evaluation", strict=True))
-    )
+    config = cartpole(tm.rllib.record_episodes(keep="best", sections="evaluation", strict=True), 0, 3, 50)
+    config.training(lr=tune.grid_search([1e-3, 1e-4]), train_batch_size=32, minibatch_size=32)
     callbacks = [tm.JsonMediaLoggerCallback(media=tm.MediaOptions(strict=True))]
     options = {"stop": {"training_iteration": 1}, "tune_config": {"max_concurrent_trials": 1}}
     assert not fit("PPO", tmp_path, callbacks, space=config, **options).errors

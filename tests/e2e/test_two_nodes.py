@@ -15,22 +15,16 @@ pytest.importorskip("ray.rllib")
 SUPPORT = Path(__file__).parents[1] / "support"
 
 
-@pytest.fixture(scope="module")
-def folder(tmp_path_factory):
-    folder = tmp_path_factory.mktemp("two_nodes")
-    (folder / "played").mkdir()
-    with driver(SUPPORT / "two_nodes.py", str(folder), log=folder / "log") as script:
+def test_clips_come_from_the_other_node(tmp_path):
+    (tmp_path / "played").mkdir()
+    with driver(SUPPORT / "two_nodes.py", str(tmp_path), log=tmp_path / "log") as script:
         script.finish(seconds=240)
-    return folder
-
-
-def test_clips_come_from_the_other_node(folder):
-    nodes = json.loads((folder / "nodes.json").read_text())
+    nodes = json.loads((tmp_path / "nodes.json").read_text())
     assert nodes["driver"] != nodes["runners"]
 
-    played = [json.loads(file.read_text()) for file in (folder / "played").iterdir()]
+    played = [json.loads(file.read_text()) for file in (tmp_path / "played").iterdir()]
     returns = {(one["env"], one["episode"]): one["return"] for one in played}
-    catalog = tm.load(folder / "two_nodes")
+    catalog = tm.load(tmp_path / "two_nodes")
     for section in ("train", "evaluation"):
         for selector in ("best", "last"):
             rows = rows_of(catalog, section=section, key=f"episodes/{selector}")
@@ -38,9 +32,9 @@ def test_clips_come_from_the_other_node(folder):
             for row in rows:
                 shown = assert_whole_episode(row["file"], row["episode_length"])
                 assert row["episode_return"] == pytest.approx(returns[shown.env, shown.episode])
-    assert {str(path) for path in media_files(folder / "two_nodes")} == {row["file"] for row in catalog}
+    assert {str(path) for path in media_files(tmp_path / "two_nodes")} == {row["file"] for row in catalog}
 
-    table = tm.load(folder / "two_nodes").episodes()
+    table = tm.load(tmp_path / "two_nodes").episodes()
     assert len(table[table["section"] == "evaluation"]) >= 6
     assert {values["node"] for values in table["values"]} == {nodes["runners"]}
     known = [pytest.approx(value) for value in returns.values()]

@@ -1,9 +1,6 @@
 """A thread draws random numbers while frames are rendered; a script changes an env in the middle of an episode."""
 
-import contextlib
 import random
-import threading
-import time
 
 import pytest
 
@@ -12,36 +9,8 @@ from tests.support import odd_envs
 from tests.support.loops import play
 
 
-class Slow(odd_envs.Plain):
-    """Renders for so long that another thread runs meanwhile."""
-
-    def render(self):
-        time.sleep(0.003)
-        return super().render()
-
-
-class SlowDraws(Slow, odd_envs.RenderDrawsFromGlobal):
+class SlowDraws(odd_envs.Slow, odd_envs.RenderDrawsFromGlobal):
     """Its pictures take a number of the process's generator."""
-
-
-@contextlib.contextmanager
-def drawing():
-    """Draw numbers in a thread meanwhile; yields their list."""
-    random.seed(5)
-    drawn, is_over = [], threading.Event()
-
-    def draw():
-        while not is_over.is_set():
-            drawn.append(random.random())
-            time.sleep(0.001)
-
-    thread = threading.Thread(target=draw, name="loader")
-    thread.start()
-    try:
-        yield drawn
-    finally:
-        is_over.set()
-        thread.join()
 
 
 def from_seed(count):
@@ -55,8 +24,8 @@ def texts_of(caplog):
 
 @pytest.mark.parametrize("render", ["direct", "auto"])
 def test_a_thread_that_draws_gets_the_numbers_of_a_run_without_a_recorder_and_no_env_is_blamed(render, caplog):
-    env = tm.gym.RecordEpisodes(Slow(), keep="all", render=render, env_fn=Slow)
-    with drawing() as drawn:
+    env = tm.gym.RecordEpisodes(odd_envs.Slow(), keep="all", render=render, env_fn=odd_envs.Slow)
+    with odd_envs.drawing(5) as drawn:
         for _ in range(4):
             play(env, 2)
             taken = env.take()
@@ -70,7 +39,7 @@ def test_a_thread_that_draws_gets_the_numbers_of_a_run_without_a_recorder_and_no
 
 def test_an_env_that_is_proven_to_draw_is_recorded_directly_although_a_thread_draws_too(caplog):
     env = tm.gym.RecordEpisodes(SlowDraws(), keep="all", render="auto", env_fn=SlowDraws)
-    with drawing():
+    with odd_envs.drawing():
         for _ in range(4):
             play(env, 2)
             taken = env.take()
@@ -80,8 +49,8 @@ def test_an_env_that_is_proven_to_draw_is_recorded_directly_although_a_thread_dr
 
 
 def test_a_thread_that_is_older_than_the_recorder_is_unknown_until_a_replay_has_shown_who_draws(caplog):
-    with drawing() as drawn:
-        env = tm.gym.RecordEpisodes(Slow(), keep="all", render="auto", env_fn=Slow)
+    with odd_envs.drawing(5) as drawn:
+        env = tm.gym.RecordEpisodes(odd_envs.Slow(), keep="all", render="auto", env_fn=odd_envs.Slow)
         env._recording._replays._global_draws.add([])  # as a proof finds
         play(env, 3)
         env.close()

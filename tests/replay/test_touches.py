@@ -10,15 +10,13 @@ import subprocess
 import sys
 import tempfile
 from pathlib import Path
-from typing import ClassVar
 
-import gymnasium as gym
-import numpy as np
 import pyarrow as pa
 import pyarrow.csv
 import pytest
 
 import tune_media as tm
+from tests.support import odd_envs
 from tests.support.faults import wait_until
 from tune_media.replay.landlock import refuse_writes
 from tune_media.replay.process import RenderProcess
@@ -155,29 +153,18 @@ def test_the_system_refuses_what_no_hook_sees(name, folder):
     assert inside.exists()
 
 
-class Touches(gym.Env):
+class Touches(odd_envs.Plain):
     """Does something in its third step."""
 
-    metadata: ClassVar = {"render_modes": ["rgb_array"], "render_fps": 10}
-    observation_space, action_space = gym.spaces.Box(-9, 9, (1,), np.float32), gym.spaces.Discrete(2)
-    render_mode = "rgb_array"
-
     def __init__(self, act):
+        super().__init__()
         self.act = act
 
-    def reset(self, *, seed=None, options=None):
-        super().reset(seed=seed)
-        self.t = 0
-        return np.float32([self.np_random.random()]), {}
-
     def step(self, action):
-        self.t += 1
-        if self.t == 3:
+        found = super().step(action)
+        if self.count == 3:
             self.act()
-        return np.float32([self.np_random.random()]), 1.0, self.t >= 6, False, {}
-
-    def render(self):
-        return np.full((64, 64, 3), 40 * self.t, np.uint8)
+        return found
 
 
 def written_if_it_can(path):

@@ -14,15 +14,7 @@ from tests.support.rllib_configs import built, evaluation, small
 LEARN = {"train_batch_size": 60, "minibatch_size": 60, "num_epochs": 1}
 
 
-class Slow(odd_envs.Plain):
-    """Renders for so long that another thread runs meanwhile."""
-
-    def render(self):
-        time.sleep(0.003)
-        return super().render()
-
-
-class StartsAThread(Slow):
+class StartsAThread(odd_envs.Slow):
     """Its thread draws as long as the process lives."""
 
     drawn: list[float] = []  # noqa: RUF012 - of the process
@@ -60,21 +52,11 @@ def test_the_numbers_of_another_thread_are_left_alone_once_the_frame_check_knows
     ray_session, render
 ):
     recorder = tm.rllib.record_episodes(sections=("evaluation", "train"), render=render)
-    config = small(PPOConfig, LEARN, Slow, evaluation=evaluation(0, 3))({}).callbacks(recorder)
-    drawn, is_over = [], threading.Event()
-
-    def draw():
-        while not is_over.is_set():
-            drawn.append(random.random())
-            time.sleep(0.001)
-
+    config = small(PPOConfig, LEARN, odd_envs.Slow, evaluation=evaluation(0, 3))({}).callbacks(recorder)
     with built(config) as algorithm:
-        first = algorithm.train()  # its end waits for the check
-        thread = threading.Thread(target=draw, name="loader")
-        thread.start()
-        results = [first, algorithm.train(), algorithm.train()]
-        is_over.set()
-        thread.join()
+        results = [algorithm.train()]  # its end waits for the check
+        with odd_envs.drawing() as drawn:
+            results += [algorithm.train(), algorithm.train()]
     assert len(drawn) > 50
     assert len(set(drawn)) == len(drawn), "numbers came twice"
     sections = [

@@ -1,9 +1,11 @@
 """Envs whose pictures, or whose episodes, do not follow from their resets and actions."""
 
+import contextlib
 import os
 import random
 import signal
 import socket
+import threading
 import time
 from pathlib import Path
 
@@ -219,3 +221,31 @@ class DiesElsewhere(Plain):
         if os.getpid() != self.config["process"]:
             os.kill(os.getpid(), signal.SIGKILL)
         return super().step(action)
+
+
+class Slow(Plain):
+    """Renders for so long that another thread runs meanwhile."""
+
+    def render(self):
+        time.sleep(0.003)
+        return super().render()
+
+
+@contextlib.contextmanager
+def drawing(seed=None):
+    """Draw numbers from ``random`` in a thread meanwhile; yields their list."""
+    random.seed(seed)
+    drawn, is_over = [], threading.Event()
+
+    def draw():
+        while not is_over.is_set():
+            drawn.append(random.random())
+            time.sleep(0.001)
+
+    thread = threading.Thread(target=draw, name="loader")
+    thread.start()
+    try:
+        yield drawn
+    finally:
+        is_over.set()
+        thread.join()
