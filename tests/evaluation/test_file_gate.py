@@ -18,6 +18,7 @@ def write(path, returns, first=0, **more):
     return path
 
 
+@pytest.mark.usefixtures("in_this_process")
 @pytest.mark.parametrize(
     ("base", "candidate", "verdict", "code"),
     [
@@ -55,6 +56,7 @@ def test_a_policy_of_a_file_with_several_is_named_and_may_have_a_floor(tmp_path)
         tm.gate(f"{both}:twoo", f"{both}:one")
 
 
+@pytest.mark.usefixtures("in_this_process")
 def test_what_cannot_be_compared_is_an_error(tmp_path):
     push = write(tmp_path / "push.jsonl", [1.0] * 30, env="PushT-v0")
     aloha = write(tmp_path / "aloha.jsonl", [1.0] * 30, env="Aloha-v0")

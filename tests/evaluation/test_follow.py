@@ -270,25 +270,15 @@ def stands_back(process):
     return os.getpriority(os.PRIO_PROCESS, process.pid) == 19
 
 
-def test_the_command_follows_with_low_priority(tmp_path):
-    written(tmp_path / "models", 7)
-    words = ["--policy", NAMES[0], "--env", NAMES[1], "--seeds", "0:2", "--no-clips", "--follow", "--until-idle", "1"]
-    command = [sys.executable, "-m", "tune_media", "evaluate", str(tmp_path / "models" / "*.json"), *words]
-    with subprocess.Popen(command, text=True, stdout=subprocess.PIPE, cwd=Path(__file__).parents[2]) as process:
-        assert "waits for checkpoints" in process.stdout.readline()
-        assert stands_back(process)
-        hurry(process)
-        rest = process.stdout.read()
-    assert process.returncode == 0 and "aim_7.json" in rest
-
-
 @pytest.mark.parametrize(("number", "code"), [(signal.SIGINT, 2), (signal.SIGTERM, -signal.SIGTERM)])
-def test_an_interruption_ends_it_at_once_and_says_that_it_goes_on(tmp_path, number, code):
+def test_the_command_follows_with_low_priority_until_it_is_interrupted_and_says_that_it_goes_on(tmp_path, number, code):
     written(tmp_path / "models", 7)
     words = ["--policy", NAMES[0], "--env", NAMES[1], "--seeds", "0:2", "--no-clips", "--follow"]
     command = [sys.executable, "-m", "tune_media", "evaluate", str(tmp_path / "models"), *words]
     folder, pipe = Path(__file__).parents[2], subprocess.PIPE
     with subprocess.Popen(command, text=True, stdout=pipe, stderr=pipe, cwd=folder) as process:
+        assert "waits for checkpoints" in process.stdout.readline()
+        assert stands_back(process)
         while "aim_7.json" not in process.stdout.readline():
             hurry(process)
         process.send_signal(number)

@@ -63,16 +63,15 @@ def data_of(page):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(("width", "scheme"), [(400, "dark"), (1280, "light")])
-def test_the_page_says_what_the_file_of_the_gate_says(browser, gates, width, scheme):
+def test_the_page_says_what_the_file_of_the_gate_says(browser, gates):
     for name, gate in gates.items():
         assert gate.verdict == GATES.get(name, (None, "worse"))[1] or name == "copies"
         facts = stored(gate)
         with viewer_page(browser, "file") as viewer:
             requests = []
             viewer.page.on("request", lambda request, kept=requests: kept.append(request.url))
-            viewer.page.set_viewport_size({"width": width, "height": 900})
-            viewer.page.emulate_media(color_scheme=scheme)
+            viewer.page.set_viewport_size({"width": 400, "height": 900})
+            viewer.page.emulate_media(color_scheme="dark")
             viewer.open(Path(gate.page).as_uri())
             viewer.wait("document.querySelector('.gate-view')")
             (title,) = viewer.all("h2.verdict")
@@ -96,9 +95,12 @@ def test_the_page_says_what_the_file_of_the_gate_says(browser, gates, width, sch
                     one["seeds"] - one["lost"] for one in judged if one["at_least"] is not None
                 )
             assert len(viewer.all(".seed")) == sum(len(one["decisive"]) for one in judged)
-            assert viewer.axe_violations() == {}
-            assert viewer.frame.evaluate("document.documentElement.scrollWidth <= innerWidth")
-            assert viewer.frame.evaluate("document.documentElement.dataset.theme") == scheme
+            for width, scheme in ((400, "dark"), (1280, "light")):
+                viewer.page.set_viewport_size({"width": width, "height": 900})
+                viewer.page.emulate_media(color_scheme=scheme)
+                viewer.wait(f"document.documentElement.dataset.theme === '{scheme}'")
+                assert viewer.axe_violations() == {}
+                assert viewer.frame.evaluate("document.documentElement.scrollWidth <= innerWidth")
             assert [url for url in requests if not url.startswith(("file:", "data:"))] == []
             assert viewer.errors == []
 
@@ -200,6 +202,7 @@ def test_a_page_that_cannot_be_made_is_a_problem(tmp_path, monkeypatch):
     assert stored(found)["problems"] == list(found.problems)
 
 
+@pytest.mark.usefixtures("in_this_process")
 def test_the_command_ends_with_the_page(tmp_path):
     sides = [str(aim.saved(tmp_path, well)) for well in (1, 0)]
     names = ["--policy", f"{aim.__name__}:load_policy", "--env", f"{aim.__name__}:make_env"]

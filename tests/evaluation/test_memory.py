@@ -316,6 +316,7 @@ def test_a_gate_of_a_policy_that_draws_numbers_of_its_own_is_an_error_unless_tha
     assert gated(files, "noise", at_least=0.5, stochastic=True).verdict == "pass"
 
 
+@pytest.mark.usefixtures("in_this_process")
 def test_the_commands_say_which_option_is_meant(files):
     given = ["--policy", f"{__name__}:load_noise", "--env", f"{__name__}:Counts"]
     gate = ["gate", "--at-least", "0.5"]

@@ -232,20 +232,28 @@ def anew_until_killed(pattern, number):
     tm.evaluate(pattern, **BIASED, anew=True, progress=KillsAfter(-number) if number < 0 else None)
 
 
-@pytest.mark.parametrize("number", [2, 3, 4, 5, -3])
-def test_killed_while_all_is_played_anew_it_mixes_no_old_and_new_episodes(tmp_path, monkeypatch, number):
-    pattern = written(tmp_path / "models", 0.5, 1.0)
-    found = tm.evaluate(pattern, **BIASED)
+def fork_each(cases):
+    """Play all anew for each pattern and number in a process of its own, forked from this one; print how it ended."""
+    for pattern, number in cases:
+        if not (child := os.fork()):
+            anew_until_killed(pattern, number)
+        print(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]), flush=True)
+
+
+def test_killed_while_all_is_played_anew_it_mixes_no_old_and_new_episodes(tmp_path, monkeypatch):
+    cases = [(written(tmp_path / str(number) / "models", 0.5, 1.0), number) for number in (2, 3, 4, 5, -3)]
+    found = [tm.evaluate(pattern, **BIASED) for pattern, _ in cases]
     monkeypatch.setenv("BIAS", "-2")
-    code = f"from {__name__} import anew_until_killed as go; go({pattern!r}, {number})"
-    killed = subprocess.run([sys.executable, "-c", code], check=False, cwd=Path(__file__).parents[2])
-    assert killed.returncode == -signal.SIGKILL
-    left = tm.load(found.path).episodes()
-    assert not left.duplicated(["training_iteration", "seed"]).any()
-    again = tm.evaluate(pattern, **BIASED)
-    assert means(again) == [-1.5, -1.0]
-    assert again.reused == (3 if number < 0 else 0)
-    assert len(tm.load(found.path).episodes()) == 8
+    code = f"from {__name__} import fork_each as go; go({cases!r})"
+    ended = subprocess.check_output([sys.executable, "-c", code], cwd=Path(__file__).parents[2]).split()
+    assert ended == [b"%d" % -signal.SIGKILL] * len(cases)
+    for (pattern, number), before in zip(cases, found, strict=True):
+        left = tm.load(before.path).episodes()
+        assert not left.duplicated(["training_iteration", "seed"]).any()
+        again = tm.evaluate(pattern, **BIASED)
+        assert means(again) == [-1.5, -1.0]
+        assert again.reused == (3 if number < 0 else 0)
+        assert len(tm.load(before.path).episodes()) == 8
 
 
 def load_and_overwrite(path):

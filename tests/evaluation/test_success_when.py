@@ -12,7 +12,8 @@ from tests.support import aim
 from tests.support.commands import split_runner
 from tune_media.cli import main
 
-pytestmark = pytest.mark.any_ray  # policies of another library, played without Ray
+# policies of another library, played without Ray
+pytestmark = [pytest.mark.any_ray, pytest.mark.usefixtures("in_this_process")]
 
 FUNCTIONS = {"policy": aim.load_policy, "env": aim.make_env}
 COMMAND = ["--policy", f"{aim.__name__}:load_policy", "--env", f"{aim.__name__}:make_env", "--json"]

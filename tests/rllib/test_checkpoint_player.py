@@ -158,9 +158,15 @@ MAKERS = [
 ]
 
 
-@pytest.mark.parametrize("make", MAKERS)
-def test_the_episodes_are_those_of_rllibs_own_env_runner(make, tmp_path):
-    assert_same_episodes(saved_env_runner(make(), tmp_path), tmp_path)
+@pytest.fixture(scope="module", params=MAKERS)
+def saved(request, tmp_path_factory):
+    """Return the maker of a config, an env runner that has played, and the folder in which it is saved."""
+    folder = tmp_path_factory.mktemp("saved")
+    return request.param, saved_env_runner(request.param(), folder), folder
+
+
+def test_the_episodes_are_those_of_rllibs_own_env_runner(saved):
+    assert_same_episodes(*saved[1:])
 
 
 def fork_of(player, episode, at):
@@ -179,20 +185,19 @@ def steps_of(tape):
     return [repr(tape.actions[at]) for at in range(len(tape))], tape.checks.packed(), tape.rewards
 
 
-@pytest.mark.parametrize("make", MAKERS)
-def test_a_policy_that_goes_on_with_its_own_episode_makes_it_again_to_the_last_bit(make, tmp_path):
+def test_a_policy_that_goes_on_with_its_own_episode_makes_it_again_to_the_last_bit(saved):
+    make, _, folder = saved
     explore = make in (frames_stacked, dqn, sac)
-    saved_env_runner(make(), tmp_path)
     with same_process_state():
-        player = player_of(tmp_path, PlayerSettings(explore), SEEDS)
+        player = player_of(folder, PlayerSettings(explore), SEEDS)
         own = [player.play(seed) for seed in SEEDS][1]
         tape = Tape.unpacked(own.tape)
         for at in (0, 1, len(tape) // 2, len(tape) - 1):
-            episode, found, made_by = forked(tmp_path, fork_of(player, own, at), explore=explore)
+            episode, found, made_by = forked(folder, fork_of(player, own, at), explore=explore)
             assert steps_of(found) == steps_of(tape)
             assert episode.record.episode_return == own.record.episode_return
             assert made_by._prefix.others == 0
-        episode, found, made_by = forked(tmp_path, fork_of(player, own, len(tape) // 2), 1, explore)
+        episode, found, made_by = forked(folder, fork_of(player, own, len(tape) // 2), 1, explore)
         assert steps_of(found)[0][: len(tape) // 2] == steps_of(tape)[0][: len(tape) // 2]
     assert (steps_of(found) != steps_of(tape)) is explore
     if make is frames_stacked:  # it has pictures

@@ -11,7 +11,7 @@ from ray.rllib.env.single_agent_episode import SingleAgentEpisode
 
 from tests.support.envs import CountingEnv
 from tests.support.fake_env_runners import FakeEnvRunner
-from tests.support.rllib_configs import env_runner_of, for_env_runner
+from tests.support.rllib_configs import env_runner_of, for_env_runner, multi_agent, own_env, written_by_the_env
 from tune_media.recording.plan import Plan
 from tune_media.rllib import env_runner_requests, record_episodes, values_of
 from tune_media.rllib.env_runner import EnvRunnerRecording
@@ -229,6 +229,36 @@ def test_each_agents_return_is_the_sum_of_its_rewards_across_turns_and_fragments
     assert recording.recorder.problems.take() == []
     assert data.record.metrics == {"return/a": 6.0, "return/b": 3.5}
     assert data.record.episode_return == 9.5
+
+
+def with_agents(env, env_config, **arguments):
+    """Return an env runner of several agents, and its recording."""
+    recorder = record_episodes(sections="train", keep="all", check_frame=False, strict=True, **arguments)
+    env_runner = env_runner_of(for_env_runner(own_env(env), env_config, recorder).multi_agent(**multi_agent()))
+    return env_runner, recordings_of(env_runner)["episodes"]
+
+
+def test_agents_that_leave_after_a_fragments_end_cost_no_episode(tmp_path):
+    """On Ray 2.60, ``get_rewards(-1)`` raised then, and clip, row and numbers were dropped: 0 of 8 were recorded."""
+    config = {"log_dir": str(tmp_path), "length": 12}
+    env_runner, recording = with_agents("MultiAgentCountingEnv", config, render="direct")
+    for _ in range(13):
+        env_runner.sample(num_timesteps=8, random_actions=True)
+    answer = recording.answer(())
+    taken = recording.take(answer.candidates, answer.candidates).kept.values()
+    assert [one.in_result().frames for one in taken] == [13] * 8
+    returns_of_env = sorted(line["return"] for line in written_by_the_env(tmp_path).values())
+    assert sorted(one.record.episode_return for one in taken) == pytest.approx(returns_of_env)
+
+
+@pytest.mark.parametrize("ends", ["terminated", "truncated"])
+def test_how_an_episode_of_pettingzoo_ended(ends):
+    """RLlib says that an episode is terminated if all its agents are truncated by flags of their own."""
+    env_runner, recording = with_agents("EndingEnv", {"ends_by_truncation": ends == "truncated"}, video=None)
+    env_runner.sample(num_episodes=3, random_actions=True)
+    episodes = recording.answer(()).data
+    assert len(episodes) >= 3
+    assert {episode.record.terminated for episode in episodes} == {ends == "terminated"}
 
 
 def test_episodes_of_an_evaluation_on_a_training_env_runner_are_left_out():

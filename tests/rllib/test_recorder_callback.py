@@ -13,16 +13,7 @@ import tune_media as tm
 from tests.support.envs import CountingEnv
 from tests.support.experiment import assert_whole_episode, image_steps, media_files, rows_of, trial_folders
 from tests.support.faults import wait_until
-from tests.support.rllib_configs import (
-    built,
-    evaluation,
-    multi_agent,
-    on_old_stack,
-    own_env,
-    ppo,
-    small,
-    written_by_the_env,
-)
+from tests.support.rllib_configs import built, evaluation, multi_agent, on_old_stack, own_env, ppo, small
 from tune_media.experiment.results import EVALUATED
 
 ray = pytest.importorskip("ray")
@@ -288,25 +279,6 @@ def test_half_recorded_episodes_are_dropped_and_counted(ray_session, tmp_path):
     assert all(clip.frames == clip.episode.episode_length + 1 for clip in result["all"])
 
 
-def test_agents_that_leave_after_a_fragments_end_cost_no_episode(ray_session, tmp_path):
-    """On Ray 2.60, ``get_rewards(-1)`` raised then, and clip, row and numbers were dropped: 0 of 8 were recorded."""
-
-    config = small(
-        PPOConfig,
-        {"train_batch_size": 104, "minibatch_size": 104, "num_epochs": 1},
-        own_env("MultiAgentCountingEnv"),
-        multi_agent=multi_agent(),
-        env_runners={"rollout_fragment_length": 8},
-    )({"log_dir": str(tmp_path), "length": 12})
-    config.callbacks(record_episodes(sections="train", keep="all", strict=True))
-    clips = run_plain(config, 1)[1]["env_runners"]["episodes"]["all"]
-    written = written_by_the_env(tmp_path)
-    assert len(clips) == len(written) == 8
-    assert sorted(clip.episode.episode_return for clip in clips) == pytest.approx(
-        sorted(line["return"] for line in written.values())
-    )
-
-
 def test_episodes_of_agents_that_end_together_with_the_last_one_are_not_lost(ray_session):
     """RLlib counts them, calls no hook at their end, and leaves them out of its means; they were said to be lost."""
     config = small(
@@ -421,17 +393,6 @@ class Evaluating(RLlibCallback):
     def on_evaluate_end(self, *, algorithm, **kwargs):
         if self.end:
             self.end(algorithm)
-
-
-@pytest.mark.parametrize("ends", ["terminated", "truncated"])
-def test_how_an_episode_of_pettingzoo_ended(ray_session, ends):
-    """RLlib says that an episode is terminated if all its agents are truncated by flags of their own."""
-    recorder = record_episodes(sections="train", keep="all", video=None)
-    config = ppo(recorder, {"ends_by_truncation": ends == "truncated"}).environment(own_env("EndingEnv"))
-    config.multi_agent(**multi_agent())
-    episodes = run_plain(config, 1)[1]["env_runners"]["episodes"]["data"].episodes
-    assert len(episodes) >= 3
-    assert {episode.record.terminated for episode in episodes} == {ends == "terminated"}
 
 
 @pytest.mark.parametrize("is_everywhere", [False, True])

@@ -6,6 +6,7 @@ rendered for the recorder, and whose numbers are not given back to the generator
 
 from __future__ import annotations
 
+import functools
 import math
 import random
 from dataclasses import dataclass
@@ -60,10 +61,10 @@ SETTINGS = (
     Setting("old", 0, 4, "random"),
     Setting("old", 1, 1, ""),
     Setting("old", 1, 4, "numpy"),
-    Setting("new", 0, 1, "numpy", _TRAIN),
-    Setting("old", 0, 4, "np_random", _TRAIN),
+    Setting("new", 0, 1, "random", _TRAIN),
+    Setting("old", 0, 4, "random", _TRAIN),
 )
-"""Each stack, place of the evaluation and number of sub-envs, and each generator."""
+"""Each stack, place of the evaluation, number of sub-envs and generator; the last two share the run without."""
 
 
 class NoisyEnv(gym.Env):
@@ -172,10 +173,15 @@ def changed(without: list[dict], with_it: list[dict]) -> list[str]:
     return lines
 
 
+@functools.cache
+def _without(stack: str, runners: int, sub_envs: int, drawn_from: str) -> list[dict]:
+    return run(stack, None, runners, sub_envs, drawn_from)
+
+
 def changed_by_recorder(setting: Setting) -> list[str]:
     """Run a setting with and without the recorder; return what is not the same."""
     where = (setting.runners, setting.sub_envs, setting.drawn_from)
-    without = run(setting.stack, None, *where)
+    without = _without(setting.stack, *where)
     with_it = run(setting.stack, recorder("auto", setting.sections, strict=False), *where)
     assert any("pos" in path for path in numbers(without[0]))
     assert all(clips_of(result, setting.sections) for result in with_it), "nothing is recorded, so nothing is shown"
