@@ -168,20 +168,6 @@ def test_list_prints_a_table_for_a_pull_request(tmp_path):
     assert "exclude each other" in command("list", "--markdown", "--csv", tmp_path / "r.csv", code=2)
 
 
-def test_equal_policies_are_seldom_called_clearly_different(tmp_path):
-    random, file, clear = np.random.default_rng(5), tmp_path / "r.jsonl", 0
-    for _ in range(100):
-        hardness = random.normal(0, 3, 20)
-        rows = [
-            {"policy": policy, "seed": seed, "return": hardness[seed] + noise}
-            for policy in "abc"
-            for seed, noise in enumerate(random.normal(0, 1, 20).tolist())
-        ]
-        file.write_text(as_lines(rows))
-        clear += tm.load(file).verdict.is_clear
-    assert clear <= 10  # of 100 at 5 %: more in one of a hundred tests
-
-
 def test_watch_shows_the_policies_of_files_and_sees_what_is_written_since(tmp_path):
     files = [tmp_path / "act.jsonl", tmp_path / "diffusion.jsonl"]
     for file in files:

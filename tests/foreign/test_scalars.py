@@ -5,7 +5,7 @@ import json
 
 import pytest
 
-from tests.support.foreign_run import FOREIGN, curves_in, run_in
+from tests.support.foreign_run import curves_in, run_in
 
 
 def write_lines(path, rows):
@@ -89,15 +89,6 @@ def test_a_table_without_anything_like_a_return_is_not_complained_about(tmp_path
     run = run_in(tmp_path)
     assert not run.not_understood
     assert [curve.name for curve in run.curves] == ["loss"]
-
-
-def test_folders_of_torchrls_own_logger():
-    run = run_in(FOREIGN / "torchrl_csv/ppo_0.1_1")
-    curves = {curve.name: curve for curve in run.curves}
-    assert curves["evaluation/episode_return_mean"].steps == [8, 16, 24, 32]
-    assert curves.keys() == {"evaluation/episode_return_mean", "train/reward"}  # the second is of a step
-    assert run.return_from == ("eval/reward", "env steps")
-    assert (run.config, run.env_id) == ({"env_name": "Toy-v0", "lr": 0.1, "seed": 1}, "Toy-v0")
 
 
 def test_files_like_those_of_torchrl(tmp_path):
