@@ -33,11 +33,3 @@ for module, name in (("wandb", "Wandb"), ("mlflow", "MLflow")):
 """
     needs = {"WandbMediaLoggerCallback needs W&B": "wandb", "MLflowMediaLoggerCallback needs MLflow": "mlflow"}
     assert lines_of(code) == ["[]", *(f"{what}: {pip_install(extra)}" for what, extra in needs.items())]
-
-
-def test_every_public_name_is_there():
-    import tune_media
-
-    for name in tune_media.__all__:
-        assert getattr(tune_media, name) is not None
-    assert set(tune_media.__all__) <= set(dir(tune_media))

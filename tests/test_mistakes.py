@@ -60,6 +60,7 @@ MISTAKES = [
     ("tm.rllib.record_episodes(frame={'left': lambda: 0})", "called with one argument, the env"),
     ("tm.rllib.record_episodes().setup()", "callback of RLlib, not of Tune"),
     ("tm.VideoOptions(height='64')", "height=...) takes a whole number above 0"),
+    ("tm.VideoOptions(every=2.5)", "every=...) takes a whole number above 0, for example every=4"),
     ("tm.VideoOptions(max_frames=True)", "max_frames=...) takes a whole number above 0 or None, got True"),
     ("tm.MediaOptions(raw_fps=None)", "takes a number above 0 (at most 1000), got None"),
     ("tm.MediaOptions(gif_width=1.5)", "whole number above 0 (at most 16384), got 1.5"),

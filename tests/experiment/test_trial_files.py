@@ -113,14 +113,6 @@ def test_memory_addresses_are_no_difference_and_missing_values_are_one():
     assert differing(params[:1]) == []
 
 
-def test_a_trial_has_its_media_hyperparameters_and_metrics(tmp_path):
-    trial = of(make_trial(tmp_path / "t", {"lr": 0.1, "env_config": {"size": 3}, "list": [1]}, {10: 1.0, 20: 3.0}))
-    assert trial.name == "t"
-    assert list(trial.media.episode_return) == [1.0, 3.0]
-    assert trial.config == {"lr": 0.1, "env_config/size": 3, "list": "[1]"}
-    assert trial.metrics["env_runners/episode_return_mean"].last == 3.0
-
-
 def test_files_of_episodes_are_reports_and_no_media(tmp_path):
     folder = make_trial(tmp_path / "t", {}, {10: 1.0})
     index = folder / "media" / "index.jsonl"

@@ -1,7 +1,6 @@
 import pytest
 
 import tune_media as tm
-from tune_media import VideoOptions
 
 
 def test_options_scale_and_bad_options_fail_where_they_are_given(frames):
@@ -11,12 +10,3 @@ def test_options_scale_and_bad_options_fail_where_they_are_given(frames):
             tm.VideoOptions(**bad)
     with pytest.raises(ValueError, match="gif_width"):
         tm.MediaOptions(gif_width=0)
-
-
-@pytest.mark.parametrize(
-    ("every", "kind"),
-    [(0, ValueError), (-2, ValueError), (2.5, ValueError), (True, TypeError), ("2", TypeError), (None, TypeError)],
-)
-def test_every_counts_frames_and_the_message_says_how(every, kind):
-    with pytest.raises(kind, match=r"VideoOptions\(every=...\) takes a whole number above 0, for example every=4"):
-        VideoOptions(every=every)

@@ -212,13 +212,6 @@ def test_whole_numbers_stay_whole_if_some_configurations_have_none(tmp_path):
     assert "NA" not in listed("configurations")
 
 
-def test_repetitions_without_any_seed_are_one_configuration(tmp_path):
-    for number in range(3):
-        make_trial(tmp_path / "exp" / f"t_{number}", {"lr": 0.1}, {10: float(number)})
-    table = tm.load(tmp_path / "exp").compare()
-    assert (len(table), table["n"][0], table["mean"][0]) == (1, 3, 1.0)
-
-
 def test_if_a_trial_has_copied_another_each_is_a_policy(tmp_path):
     folder, names = tmp_path / "exp", [f"t_{number:05}" for number in range(3)]
     for number, name in enumerate(names):

@@ -118,10 +118,8 @@ RANKED = """([page, name]) => {
 
 
 def test_by_the_success_rate_the_page_ranks_runs_together_whose_returns_have_other_tags(tmp_path, page_code):
-    rate, tags = (
-        "evaluation/custom_metrics/success_rate",
-        ("rollout/ep_rew_mean", "rollout/ep_rew_mean", "train/return"),
-    )
+    rate = "evaluation/custom_metrics/success_rate"
+    tags = ("rollout/ep_rew_mean", "rollout/ep_rew_mean", "train/return")
     for number, tag in enumerate(tags):
         (tmp_path / "abc"[number]).mkdir()
         table = f"time/total_timesteps,{tag},{rate}\n10,{number},{number / 4}\n"
