@@ -116,10 +116,10 @@ def test_a_failed_trial_never_wins(tmp_path):
     assert [table["why"][2], *table["failed_ahead"].dropna()] == ["failed", 99.0]
     assert "1 run of lr 0.2 failed while ahead: its last mean training return was 99." in catalog.verdict.why[1]
     assert [trial.name for trial, *_ in catalog.best_first()] == ["lr=0.3", "lr=0.1", "lr=0.2"]
-    assert catalog.verdict.sentence == "Best so far: lr 0.3. One run each cannot tell."
+    assert catalog.verdict.sentence == "Best so far: lr 0.3. One run each is not enough to tell."
     assert catalog.verdict.why[1].endswith(" was 99. 1 run has not ended and may change it.")
     shown = command("list", folder)
-    assert "Best so far: lr 0.3. One run each cannot tell." in shown
+    assert "Best so far: lr 0.3. One run each is not enough to tell." in shown
 
 
 def test_an_interval_that_nobody_knows_stays_unknown_beside_a_rate(tmp_path):
@@ -221,7 +221,7 @@ def test_if_a_trial_has_copied_another_each_is_a_policy(tmp_path):
     write_snapshot(folder, copied=names[1], **dict.fromkeys(names, "TERMINATED"))
     catalog = tm.load(folder)
     assert list(catalog.compare()["n"]) == [1, 1, 1]
-    assert catalog.verdict.sentence == "Best so far: trial 2. One run each cannot tell."
+    assert catalog.verdict.sentence == "Best so far: trial 2. One run each is not enough to tell."
     assert list(catalog.scores_by_configuration()) == ["trial 2", "trial 1", "trial 0"]
 
 

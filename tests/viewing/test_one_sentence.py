@@ -72,14 +72,14 @@ def rates(share):
 
 SWEEPS = {
     "clear": (runs, ([WORSE, BETTER],), "Clearly the best: lr 1."),
-    "one run each": (runs, ([[1.0], [2.0], [3.0]],), "Best so far: lr 2. One run each cannot tell."),
+    "one run each": (runs, ([[1.0], [2.0], [3.0]],), "Best so far: lr 2. One run each is not enough to tell."),
     "equal": (runs, ([WORSE, WORSE],), "Best so far: lr 0. Another one has the same score."),
     "few equal": (
         runs,
         ([[1.0, 1.0], [5.0, 5.0]],),
         "Best so far: lr 1. Few runs or seeds, all with the same lead.",
     ),
-    "one run ahead": (runs, ([WORSE, [50.0]],), "Best so far: lr 1. One run cannot tell."),
+    "one run ahead": (runs, ([WORSE, [50.0]],), "Best so far: lr 1. One run is not enough to tell."),
     "two close": (runs, ([[1.0, 2.0], [2.0, 3.0], [3.0, 4.0]],), "Best so far: lr 2. 2 others may be as good."),
     "two equal": (runs, ([[5.0], [9.0], [9.0], [9.0]],), "Best so far: lr 1. 2 others have the same score."),
     "one configuration": (runs, ([WORSE],), "One configuration: nothing to compare."),
@@ -156,7 +156,7 @@ def test_returns_of_best_clips_are_not_compared(tmp_path):
     for path in tmp_path.glob("*/result.json"):
         path.unlink()
     catalog = tm.load(tmp_path)
-    said = "Best so far: lr 1. Returns of best clips cannot tell."
+    said = "Best so far: lr 1. Returns of best clips are not enough to tell."
     assert (catalog.verdict.sentence, catalog.verdict.is_clear) == (said, False)
     assert catalog.compare()["why"][1] == "not_comparable"
     client = Client(ViewerApp(Trials([LogDirectory.of(str(tmp_path))]), "sweep"))

@@ -99,7 +99,7 @@ def test_what_is_set_apart_is_said_as_it_is():
         "So far clearly the best of the 2 that trained to step 1,234,567: lr 0. 1 is not as far yet."
     )
     ranking = judge(groups, [*runs[:3], runs[3], *[Run(None)] * 2, *runs[6:]])
-    assert said_of(ranking).sentence == "Best so far: lr 0. 1 stopped earlier. One run cannot tell."
+    assert said_of(ranking).sentence == "Best so far: lr 0. 1 stopped earlier. One run is not enough to tell."
     (early,) = [entry for entry in ranking if entry.set_apart == "unequal_training"]
     assert math.isnan(early.mean.low)  # as of others: equal runs tell nothing
 
@@ -135,7 +135,7 @@ def test_configurations_of_one_run_beside_others_are_not_judged():
     assert said_of(judge(groups, close)).sentence == (
         "Best so far: lr 0. Another one may be as good. 1 cannot be judged: one run."
     )
-    assert said_of(judge([groups[0], groups[2]], runs)).sentence == "Best so far: lr 0. One run cannot tell."
+    assert said_of(judge([groups[0], groups[2]], runs)).sentence == "Best so far: lr 0. One run is not enough to tell."
 
 
 def test_failed_runs_that_were_ahead_are_named_with_their_last_score():

@@ -54,8 +54,8 @@ class Verdict:
     def sentence(self) -> str:
         """All but the numbers.
 
-        >>> Verdict("Best so far:", "lr 0.01", ". One run each cannot tell.", [], False).sentence
-        'Best so far: lr 0.01. One run each cannot tell.'
+        >>> Verdict("Best so far:", "lr 0.01", ". One run each is not enough to tell.", [], False).sentence
+        'Best so far: lr 0.01. One run each is not enough to tell.'
         """
         return f"{self.lead} {self.title}{self.rest}"
 

@@ -42,10 +42,10 @@ _DOUBTS = {  # of one other, and of several
         "Another one has fewer than two evaluation seeds in common with it.",
         "{} others have fewer than two evaluation seeds in common with it.",
     ),
-    ONE_RUN: ("One run cannot tell.",) * 2,
-    ONE_RUN_EACH: ("One run each cannot tell.",) * 2,
-    ONE_SEED: ("One evaluation seed cannot tell.",) * 2,
-    NOT_COMPARABLE: ("Returns of best clips cannot tell.",) * 2,
+    ONE_RUN: ("One run is not enough to tell.",) * 2,
+    ONE_RUN_EACH: ("One run each is not enough to tell.",) * 2,
+    ONE_SEED: ("One evaluation seed is not enough to tell.",) * 2,
+    NOT_COMPARABLE: ("Returns of best clips are not enough to tell.",) * 2,
 }
 
 _ROW_DOUBTS = {
@@ -115,7 +115,7 @@ def doubt(why: str, others: int = 1) -> str:
     """Return why the best one is not clearly the best: because of how many others, if they are why.
 
     >>> doubt(CLOSE, 3), doubt(ONE_RUN)
-    ('3 others may be as good.', 'One run cannot tell.')
+    ('3 others may be as good.', 'One run is not enough to tell.')
     """
     one, several = _DOUBTS[why]
     return one if others == 1 else several.format(others)
