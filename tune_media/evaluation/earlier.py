@@ -20,6 +20,7 @@ from tune_media.evaluation.sides import Side
 from tune_media.experiment import evaluations
 from tune_media.experiment.places import Folder
 from tune_media.experiment.trial_files import TrialFiles
+from tune_media.storage import episode_files
 from tune_media.storage.filesystem import json_file, json_object
 from tune_media.storage.passed_over import warn_passed_over
 from tune_media.values import strict_json
@@ -141,7 +142,7 @@ def _rows(trial: TrialFiles, after: float = -math.inf) -> Iterator[dict[str, Any
         try:
             yield from trial.episodes(line["path"], _COLUMNS).to_pylist()
         except Exception as error:  # of one file
-            warn_passed_over(posixpath.join(trial.media_path, line["path"]), error_text(error))
+            trial.pass_over(episode_files.parquet_name(line["path"]), error)
 
 
 def _of_training(side: Side) -> list[dict[str, Any]]:

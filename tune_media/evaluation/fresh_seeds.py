@@ -8,9 +8,8 @@ from collections.abc import Iterator
 from tune_media.evaluation.evaluation import Evaluation
 from tune_media.experiment import evaluations
 from tune_media.experiment.trial_files import TrialFiles
+from tune_media.storage import episode_files
 from tune_media.storage.filesystem import folders_in, json_file
-from tune_media.storage.passed_over import warn_passed_over
-from tune_media.values.secrets import error_text
 
 FRESH = "fresh"  # in the facts of an evaluation on such seeds, by which nothing was chosen
 
@@ -41,6 +40,6 @@ def _recorded(trial: TrialFiles) -> Iterator[int]:
         try:
             seeds = trial.episodes(report, ["seed"])["seed"].to_pylist()
         except Exception as error:  # of one file: it is gone, or broken
-            warn_passed_over(posixpath.join(trial.media_path, report), error_text(error))
+            trial.pass_over(episode_files.parquet_name(report), error)
             continue
         yield from (seed for seed in seeds if seed is not None)

@@ -339,7 +339,7 @@ class TrialFiles:
             try:
                 self._loop_tables[path] = self.episodes(path, COLUMNS)
             except Exception as error:  # of one file: it is gone, or broken
-                warn_passed_over(posixpath.join(self.media_path, parquet_name(path)), error_text(error))
+                self.pass_over(parquet_name(path), error)
         if len(self._loop_tables) > before:
             self._loop_episodes = LoopEpisodes.of(list(self._loop_tables.values()))
         return self._loop_episodes
@@ -444,6 +444,10 @@ class TrialFiles:
         """Open a file by its path relative to the folder of the media. Raises OSError."""
         filesystem, folder = self.place
         return open_file(filesystem, posixpath.join(folder, path))
+
+    def pass_over(self, file: str, error: Exception) -> None:
+        """Warn that the episodes in a file, by its path relative to the folder of the media, are left out."""
+        warn_passed_over(posixpath.join(self.media_path, file), f"cannot read the episodes: {error_text(error)}")
 
     @property
     def place(self) -> tuple[pyarrow.fs.FileSystem, str]:

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import logging
-import posixpath
 from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
@@ -18,13 +16,10 @@ from tune_media.experiment.trial_files import TrialFiles
 from tune_media.storage import episode_files
 from tune_media.storage.filesystem import is_local
 from tune_media.values.episodes import UNKNOWN
-from tune_media.values.secrets import error_text
 from tune_media.viewing.conditions import as_numpy
 
 if TYPE_CHECKING:
     import pandas as pd
-
-logger = logging.getLogger("tune_media")
 
 _CELLS: dict[str, type] = {"series": dict, "every": dict, "values": dict, "clips": list}
 _METRICS = "metrics"
@@ -126,8 +121,7 @@ def _read(file: _File) -> tuple[pa.Table, dict[int, dict[str, Any]]] | None:
         table = file.trial.episodes(file.report, episode_files.WITHOUT_TAPES)
         return table.select([*_PLAIN, _METRICS]), _cells_of(table.select(_NESTED))
     except Exception as error:  # the episodes of the other files are here
-        path = posixpath.join(file.trial.media_path, episode_files.parquet_name(file.report))
-        logger.warning("tune_media: %r is left out (%s)", path, error_text(error))
+        file.trial.pass_over(episode_files.parquet_name(file.report), error)
         return None
 
 

@@ -15,7 +15,6 @@ from tune_media.experiment.trial_files import Line, TrialFiles
 from tune_media.replay.tape import Actions, Tape
 from tune_media.storage import episode_files
 from tune_media.storage.filesystem import file_info, open_file, read_if_there
-from tune_media.storage.passed_over import warn_passed_over
 from tune_media.values import strict_json
 from tune_media.values.number import as_number
 from tune_media.values.secrets import error_text
@@ -94,13 +93,11 @@ def _read(
     read: Callable[[pyarrow.fs.FileSystem, str, str], dict[str, Any] | None], trial: TrialFiles, name: str, episode: str
 ) -> dict[str, Any]:
     """Return the facts of an episode in a file; none, with a warning, if the file is gone or broken."""
-    path = name
     try:
         filesystem, folder = trial.place
-        path = posixpath.join(folder, name)
-        return read(filesystem, path, episode) or {}
+        return read(filesystem, posixpath.join(folder, name), episode) or {}
     except Exception as error:
-        warn_passed_over(path, f"cannot read the episodes: {error_text(error)}")
+        trial.pass_over(name, error)
         return {}
 
 

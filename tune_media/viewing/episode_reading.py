@@ -327,6 +327,5 @@ def _read(trial: TrialFiles, report: str) -> pa.Table | None:
     try:
         return trial.episodes(report, _READ)
     except Exception as error:  # of one file: it is gone, or broken
-        path = posixpath.join(trial.media_path, episode_files.parquet_name(report))
-        warn_passed_over(path, f"cannot read the episodes: {error_text(error)}")
+        trial.pass_over(episode_files.parquet_name(report), error)
         return None

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import itertools
 import math
-import posixpath
 import weakref
 from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
@@ -20,11 +19,9 @@ import numpy as np
 from tune_media.experiment.trial_files import TrialFiles
 from tune_media.experiment.trial_folders import in_parallel
 from tune_media.storage import episode_files
-from tune_media.storage.passed_over import warn_passed_over
 from tune_media.values import rates
 from tune_media.values.metric_names import RETURN_NAMES
 from tune_media.values.number import as_number
-from tune_media.values.secrets import error_text
 from tune_media.viewing.copies import COLUMNS, TapeEnds
 from tune_media.viewing.inference import Estimate, Lead, Sample, Scores, infer
 
@@ -179,8 +176,7 @@ def _rows(trial: TrialFiles, reports: Sequence[str]) -> Iterator[Mapping[str, An
         try:
             yield from trial.episodes(report, _COLUMNS).to_pylist()
         except Exception as error:  # of one file: it is gone, or broken
-            path = posixpath.join(trial.media_path, episode_files.parquet_name(report))
-            warn_passed_over(path, f"cannot read the episodes: {error_text(error)}")
+            trial.pass_over(episode_files.parquet_name(report), error)
 
 
 def _candidates(reports: _Reports, metric: str) -> Iterator[tuple[_Place, str]]:

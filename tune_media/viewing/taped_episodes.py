@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import functools
-import logging
 import posixpath
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -26,11 +25,8 @@ from tune_media.values import score
 from tune_media.values.episode_record import REPLAY, EpisodeRecord
 from tune_media.values.options import VideoOptions
 from tune_media.values.problems import argument, message_of, remedy
-from tune_media.values.secrets import error_text
 from tune_media.values.video import Video
 from tune_media.viewing.episode_table import EpisodeTable
-
-logger = logging.getLogger("tune_media")
 
 BEST, WORST, LAST, ALL, WAITING = "best", "worst", "last", "all", "waiting"
 
@@ -57,7 +53,7 @@ class TapedEpisode:
             try:
                 found += cls.of_report(trial, report, is_rolled_back=is_rolled_back)
             except Exception as error:  # of one file: it is gone, or broken
-                logger.warning("tune_media: %r is left out (%s)", report, error_text(error))
+                trial.pass_over(episode_files.parquet_name(report), error)
         return found
 
     @classmethod
