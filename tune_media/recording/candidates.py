@@ -25,7 +25,7 @@ from tune_media.values.episodes import (
 )
 from tune_media.values.image import Image
 from tune_media.values.medium import joined
-from tune_media.values.problems import Problems, explained
+from tune_media.values.problems import Problem, Problems, explained
 
 MAX_CANDIDATES = 512  # the most candidates that one recorder holds
 MAX_CANDIDATE_BYTES = 256 * 2**20  # the most memory that these take; one is held in any case
@@ -100,7 +100,7 @@ class Candidates:
             consequence, kind = "no clip" if is_lost else CHOOSES_NOTHING, f"{selector.name} {type(error).__name__}"
             self._problems.report(reason, consequence, kind=kind, lost=int(is_lost and number == 0))
             if is_lost:
-                self.note(candidate.record.id, f"no clip: {reason}")
+                self.note(candidate.record.id, Problem.no_clip(reason).text)
         if is_lost:  # the older ones can still be chosen
             alive = self._held.keys() - {candidate.record.id}
         self._held = {id: held for id, held in self._held.items() if id in alive}
@@ -172,7 +172,7 @@ class Candidates:
             self._held[oldest.record.id] = oldest
             if oldest.no_clip is not None:
                 del self._held[oldest.record.id]
-                self.note(oldest.record.id, f"no clip: {oldest.no_clip}")
+                self.note(oldest.record.id, Problem.no_clip(oldest.no_clip).text)
                 self._problems.report(oldest.no_clip, lost=1)
 
     def _with_more(self, data: EpisodeData, more: MoreValues) -> tuple[EpisodeData, Mapping[str, Image | Artifact]]:

@@ -97,7 +97,7 @@ def _tiles(
     for id, names in titles.items():
         record, clip = records[id], clips.get(id)
         caption = f"return {record.episode_return:g}, {counted(record.episode_length, 'step')}"
-        why = lost.get(id) or record.note or "no clip: its env runner did not hand it over"
+        why = lost.get(id) or record.note or Problem.no_clip("its env runner did not hand it over").text
         for view, video in (clip if isinstance(clip, dict) else {"": clip}).items():
             title = ", ".join(names) + (f" ({view})" if view else "")
             tiles.append(ClipTile(title, caption, video if isinstance(video, Video) else None, why))
@@ -125,7 +125,7 @@ class Winners:
 
     def lose(self, id: str, reason: str) -> None:
         """Note why a winner has no clip, for its episode's record and the picture of all clips."""
-        self.lost[id] = f"no clip: {reason}"
+        self.lost[id] = Problem.no_clip(reason).text
 
     def add(self, other: Winners) -> None:
         """Add the winners of another env runner."""

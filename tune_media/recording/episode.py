@@ -26,6 +26,7 @@ from tune_media.values.episodes import EpisodeData, Trajectory
 from tune_media.values.image import Image
 from tune_media.values.medium import joined
 from tune_media.values.options import VideoOptions
+from tune_media.values.problems import Problem
 from tune_media.values.video import Video
 
 
@@ -178,7 +179,7 @@ class RunningEpisode:
         """Drop its clips and its trajectory: it cannot be chosen, and its record will say why."""
         self.is_candidate, self.clips, self.steps, self.lines = False, None, None, None
         self.own_frames, self.next_place = None, NEVER
-        self.note = self.note or f"no clip: {reason}"
+        self.note = self.note or Problem.no_clip(reason).text
 
     def data(self, metrics: Mapping[str, float], facts: Mapping[str, Any]) -> EpisodeData:
         """Return its record, series and values now that it is over; ``facts`` win over the counts here."""

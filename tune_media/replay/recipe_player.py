@@ -26,7 +26,7 @@ from tune_media.replay.tape_rendering import frames_at, raise_if_other, render_t
 from tune_media.values.medium import joined
 from tune_media.values.named_function import named_function
 from tune_media.values.options import VideoOptions
-from tune_media.values.problems import FrameError, argument, message_of, parts_of
+from tune_media.values.problems import FrameError, Problem, argument, message_of, parts_of
 from tune_media.values.secrets import error_text
 
 _STEPS = 10  # of a frame check
@@ -220,7 +220,7 @@ class RecipePlayer:
                         renderer.new_step()
                         shows |= not np.array_equal(guard(lambda: _picture_of(renderer)), first)
             except FrameError as error:
-                return {"problem": f"no clip: {error}", "draws": None}  # as the recording of an episode names it
+                return {"problem": Problem.no_clip(str(error)).text, "draws": None}
         return {"problem": None if shows else f"{SHOWS_NOTHING}: {reason_of(look)}", "draws": guard.drawn}
 
     @contextlib.contextmanager

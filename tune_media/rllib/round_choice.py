@@ -88,7 +88,7 @@ class RoundChoice:
         problems = [*self._problems, *taken.problems]
         problems += [Problem(why, 1) for id, why in winners.lost.items() if id in winners.kept]
         if missing := len(self.wanted - taken.kept.keys()):
-            problems.append(Problem(f"no clip: {_did_not_answer('their env runner', self._round.timeout)}", missing))
+            problems.append(Problem.no_clip(_did_not_answer("their env runner", self._round.timeout), missing))
         holds_legacy = self._plan.sees_all and self._round.on_old_stack
         episodes = self._episodes.values()
         chosen = result_of(

@@ -208,7 +208,8 @@ class Rounds:
             lost = take_refused(recipe)
             verdict = verdict_on(recipe) if lost else None
             if verdict is not None and not verdict.repeats:
-                refusals.append(Problem(f"no clip: {verdict.reason}; later episodes are rendered while they run", lost))
+                reason = f"{verdict.reason}; later episodes are rendered while they run"
+                refusals.append(Problem.no_clip(reason, lost))
         return refusals
 
     def _place(self, result: dict[str, Any], keys: Iterable[str]) -> tuple[dict[str, Any], str]:

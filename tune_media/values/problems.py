@@ -107,6 +107,11 @@ class Problem:
     # what else there is to say of a fault; a reason why something was not recorded has it in its text
     remedy: str = field(default="", repr=False)
 
+    @classmethod
+    def no_clip(cls, reason: str, lost: int = 1) -> Problem:
+        """Return the problem of episodes that got no clip. Its text is the note in their records."""
+        return cls(f"no clip: {reason}", lost)
+
     def __str__(self) -> str:
         text = f"{self.text}. {self.remedy}" if self.remedy else self.text
         return f"{text} ({counted(self.lost, 'episode')} without a clip)" if self.lost else text
