@@ -5,6 +5,7 @@ import logging
 import pickle
 import re
 import shutil
+import threading
 import time
 import urllib.parse
 import urllib.request
@@ -19,7 +20,7 @@ from werkzeug.test import Client
 import tune_media as tm
 from tests.support.browser import tensorboard_url
 from tests.support.viewing import write_trial
-from tune_media.experiment.trial_folders import LogDirectory, Trials
+from tune_media.experiment.trial_folders import LogDirectory, Trials, in_parallel
 from tune_media.viewing.gallery import Gallery
 from tune_media.viewing.web import ViewerApp
 
@@ -117,6 +118,8 @@ def test_a_catalog_is_read_from_the_storage_and_from_the_folder_that_tune_prints
     row = catalog.best()
     assert row["file"] == f"results/exp/trial_1/{row['path']}"
     assert (len(row.read_bytes()), len(list(row.frames()))) == (row["bytes"], row["frames"])
+    at_once = threading.Barrier(len(catalog.trials))
+    assert sorted(in_parallel(lambda trial: at_once.wait(20), catalog.trials)) == [0, 1]
     episodes = catalog.episodes()
     assert len(episodes) == 8
     assert episodes["series"].iloc[-1]["angle"][-1] == 2.0

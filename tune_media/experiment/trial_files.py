@@ -246,6 +246,12 @@ class TrialFiles:
         return filesystem_of_trial(self.contents.media_folder, self.filesystem, self.trial_ids)
 
     @property
+    def is_far(self) -> bool:
+        """Whether its folder, or that of its media, is on another machine. No storage is asked."""
+        is_uri = self.media_path != self.contents.media_folder
+        return is_uri or not is_local(self.filesystem)
+
+    @property
     def config(self) -> dict[str, Any]:
         """The scalars and short lists of its config; nested values as ``outer/inner``."""
         if self._config is None:  # functools.cached_property holds one lock for all trials before Python 3.12

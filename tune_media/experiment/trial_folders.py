@@ -89,12 +89,12 @@ def _result_files(
     return files, source if not files else others
 
 
-def in_parallel(read: Callable[[Any], _Found], items: Sequence[Any]) -> list[_Found]:
+def in_parallel(read: Callable[[TrialFiles], _Found], trials: Sequence[TrialFiles]) -> list[_Found]:
     """Call ``read`` for each, several at a time if the files are far away: threads do not speed up a local disk."""
-    if len(items) < 2 or all(is_local(item.filesystem) for item in items):
-        return [read(item) for item in items]
-    with ThreadPoolExecutor(min(places.allow_many_requests(), len(items)), "tune_media-catalog") as pool:
-        return list(pool.map(read, items))
+    if len(trials) < 2 or not any(trial.is_far for trial in trials):
+        return [read(trial) for trial in trials]
+    with ThreadPoolExecutor(min(places.allow_many_requests(), len(trials)), "tune_media-catalog") as pool:
+        return list(pool.map(read, trials))
 
 
 def _read_trials(folders: Sequence[Folder], columns: Columns) -> tuple[list[Folder], list[TrialFiles]]:

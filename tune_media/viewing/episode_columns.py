@@ -14,7 +14,6 @@ import pyarrow.compute as pc
 
 from tune_media.experiment.trial_files import TrialFiles
 from tune_media.storage import episode_files
-from tune_media.storage.filesystem import is_local
 from tune_media.values.episodes import UNKNOWN
 from tune_media.viewing.conditions import as_numpy
 
@@ -69,7 +68,7 @@ class EpisodeColumns:
         cells: dict[int, Mapping[str, Any]] = {}
         counts = np.zeros(len(files), np.int64)
         total = 0
-        threads = _THREADS if all(is_local(trial.filesystem) for trial in trials) else _THREADS_FAR
+        threads = _THREADS_FAR if any(trial.is_far for trial in trials) else _THREADS
         with ThreadPoolExecutor(threads, "tune_media-episodes") as pool:
             for start in range(0, len(files), _AT_ONCE):
                 found: list[pa.Table] = []
