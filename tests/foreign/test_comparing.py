@@ -82,6 +82,19 @@ def test_a_run_with_another_return_stands_behind_the_others_in_the_table_of_tria
     assert [row.split()[0] for row in rows[1:6]] == list(scores)
 
 
+def test_importance_by_another_metric_counts_runs_with_any_return(tmp_path):
+    """It left out a third of them, whatever the metric was."""
+    for number in range(24):
+        folder, tag = tmp_path / f"run_{number}", "rollout/ep_rew_mean" if number % 3 else "AverageEpRet"
+        folder.mkdir()
+        (folder / "progress.csv").write_text(f"step,{tag},loss\n1,{number},{number}\n2,{number},{number}\n")
+        (folder / "config.yaml").write_text(f"lr: {number / 10}")
+    catalog = tm.load(tmp_path)
+    assert catalog.importance("loss")["matters"].tolist() == [True]
+    with pytest.raises(ValueError, match="needs 20 configurations with a score, and there are 16"):
+        catalog.importance(RETURN)
+
+
 def test_curves_of_different_units_are_drawn_apart(mixed):
     catalog = tm.load(mixed)
     figure = write_figure(catalog, mixed / "curves.svg")
