@@ -162,6 +162,14 @@ def test_runs_in_the_folders_of_a_tracker_are_no_second_runs(tmp_path):
     assert sorted((one.name, one.runs) for one in found.experiments) == [("CartPole-v1", 1), ("mlruns/CartPole-v1", 1)]
 
 
+def test_a_run_that_was_exported_to_wandb_offline_has_nothing_twice(tmp_path):
+    make(tmp_path, f"a/{EVENTS}", "a/videos/a.mp4")
+    (trial,) = tm.load(tmp_path).trials
+    run = f"a/wandb/offline-run-20261130_101112-{trial.trial_id}"  # as export --offline writes it
+    make(tmp_path, f"{run}/run-{trial.trial_id}.wandb", f"{run}/files/media/videos/train/clips_1_ab.mp4")
+    assert [row["path"] for row in tm.load(tmp_path)] == ["videos/a.mp4"]
+
+
 def test_the_page_of_several_experiments_lists_them_and_leads_to_each(tmp_path):
     make(tmp_path, f"a/x/{EVENTS}", "b/<i>/rl-video-episode-0.mp4", "b/y/rl-video-episode-0.mp4")
     server = make_watch_server(str(tmp_path))

@@ -50,6 +50,7 @@ _OURS = frozenset(("evaluations", "gates", "episode_data", "media_recipes"))
 _SKIPPED = re.compile(
     r"\.(?:git|hg|svn|tune_media.*|cache|local|config|npm|conda|venv|tox|nox|idea|vscode.*|ipynb_checkpoints|.+_cache)"
     r"|checkpoint_\d+|__pycache__|node_modules|site-packages"
+    r"|offline-run-\d{8}_\d{6}-.+-[0-9a-f]{12}"  # our export of a run to W&B, in its folder: see TrialFiles.trial_id
 )
 _MOST_NAMED = 4
 
