@@ -32,7 +32,7 @@ def test_on_a_terminal_the_line_is_redrawn_while_nothing_happens(monkeypatch):
     assert not line._thread.is_alive()
     drawn = file.getvalue().split("\r\x1b[K")[1:]
     assert [int(line[1:4]) for line in drawn] == list(range(1, len(drawn) + 1))
-    assert file.getvalue().endswith("Starting Ray\n")
+    assert file.getvalue().endswith("Starting Ray\r\n")
 
 
 def test_a_line_is_cut_to_the_terminal(monkeypatch):
@@ -40,4 +40,4 @@ def test_a_line_is_cut_to_the_terminal(monkeypatch):
     file = Terminal()
     with StatusLine(file, clock=lambda: 0.0) as line:
         line.stage("a long text that would wrap and scroll")
-    assert all(len(part) <= 19 for part in file.getvalue().replace("\n", "").split("\r\x1b[K"))
+    assert all(len(part) <= 20 for part in file.getvalue().replace("\n", "").split("\r\x1b[K"))

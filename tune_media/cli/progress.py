@@ -62,7 +62,7 @@ class ShownEvaluation(Progress):
 
     def _bar(self, *, clear: bool = False) -> None:
         if self.total and sys.stdout.isatty():
-            click.echo("\r\x1b[K" if clear else f"\r\x1b[K{self.done}/{self.total} episodes", nl=False)
+            click.echo("\r\x1b[K" if clear else f"\r\x1b[K{self.done}/{self.total} episodes\r", nl=False)
 
 
 class ShownGate(GateProgress):
@@ -81,7 +81,7 @@ class ShownGate(GateProgress):
         difference = f"  {standing.difference:+.5g}{interval}" if standing.seeds else ""
         line = f"{condition} {standing.seeds}/{seeds} seeds{difference}".strip()
         if sys.stderr.isatty():
-            click.echo(f"\r\x1b[K{line[: shutil.get_terminal_size().columns - 1]}", nl=False, err=True)
+            click.echo(f"\r\x1b[K{line[: shutil.get_terminal_size().columns - 1]}\r", nl=False, err=True)
         elif time.monotonic() - self._told >= _SECONDS:
             self._told = time.monotonic()
             click.echo(line, err=True)

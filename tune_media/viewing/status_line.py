@@ -70,7 +70,7 @@ class StatusLine:
     def _draw(self) -> None:
         line = f"[{self._clock() - self._start:3.0f} s] {self._text}"
         if self._is_terminal:
-            self._write(f"\r\x1b[K{line[: shutil.get_terminal_size().columns - 1]}")
+            self._write(f"\r\x1b[K{line[: shutil.get_terminal_size().columns - 1]}\r")
         else:
             self._write(f"{line}\n")
 
