@@ -90,7 +90,6 @@ def test_selectors_and_triggers_can_be_pickled():
 @pytest.mark.parametrize(
     ("make", "error", "words"),
     [
-        (lambda: as_selectors("bets"), ValueError, "no selector"),
         (lambda: as_selectors(()), ValueError, "empty"),
         (lambda: as_selectors(("best", selection.best(3))), ValueError, "twice"),
         (lambda: as_selectors([3]), TypeError, "several of these, got"),

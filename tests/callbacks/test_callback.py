@@ -98,12 +98,6 @@ def test_a_report_in_tunes_loop_has_hyperparameters_only_if_they_have_changed(co
     assert (report.config, report.flat) == (found, {"score": 1})
 
 
-def test_a_backend_needs_to_override_nothing(tmp_path, caplog):
-    run([tm.MediaLoggerCallback(Backend())], FakeTrial(tmp_path), [{"score": 1}])
-    assert not [record for record in caplog.records if "failed" in record.getMessage()]
-    assert Backend().is_away(ConnectionError()) is False
-
-
 def test_a_backend_passed_as_a_callback_says_how_to_make_one_of_it():
     with pytest.raises(TypeError, match=r"Backend is a backend, not a callback: .*MediaLoggerCallback\(Backend"):
         CallbackList([Backend()]).setup()

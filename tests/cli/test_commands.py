@@ -87,7 +87,6 @@ def test_a_picture_of_a_large_sweep_says_that_it_lacks_clips(sweep, tmp_path, mo
     ("arguments", "told"),
     [
         ("demo --storage s3://bucket/x", "--storage: a folder of this machine, not 's3://bucket/x'"),
-        ("list {exp}/nothing", "There is no folder"),
         ("evaluate {exp}/nothing", "nothing'; pass the folder of an experiment"),
         ("list --jsn {exp}", "No such option"),
         ("watch {exp} --port {port}", "in use"),

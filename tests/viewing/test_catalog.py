@@ -89,15 +89,6 @@ def test_one_trial_a_uri_a_result_grid_and_a_filesystem(experiment):
     assert len(tm.load("exp", pyarrow.fs.SubTreeFileSystem(str(experiment.parent), pyarrow.fs.LocalFileSystem()))) == 4
 
 
-def test_an_experiment_without_media_and_no_experiment(tmp_path):
-    with pytest.raises(ValueError, match="is not an experiment"):
-        tm.load(tmp_path)
-    (tmp_path / "tuner.pkl").touch()  # it has just begun
-    assert len(tm.load(tmp_path)) == 0
-    with pytest.raises(FileNotFoundError, match="no folder"):
-        tm.load(tmp_path / "nothing")
-
-
 def test_the_best_row_by_return_a_field_or_a_metric(sweep):
     catalog = tm.load(sweep)
     assert (catalog.best()["trial"], catalog.best()["step"]) == ("trial_b", 20)

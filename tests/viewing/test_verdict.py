@@ -158,12 +158,6 @@ def test_a_clearly_best_policy_has_the_number_of_its_trial_and_the_condition():
     )
 
 
-@pytest.mark.parametrize(("scores", "said"), [([], "No score"), ([None], "No score"), ([1.0], "One configuration")])
-def test_without_two_configurations_it_says_why_there_is_nothing_to_compare(scores, said):
-    ranking = judge([Configuration({}, list(range(len(scores))))] if scores else [], list(map(Run, scores)))
-    assert said_of(ranking).sentence == f"{said}: nothing to compare."
-
-
 def test_the_best_of_thirty_policies_is_found():
     """From 21 on, none was."""
     groups = [Configuration({"lr": lr}, [lr]) for lr in range(30)]
