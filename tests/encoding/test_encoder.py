@@ -33,12 +33,6 @@ def test_odd_sizes_are_padded_not_resized(height, width):
     assert decoded[0, width - 1].mean() > 150 or width == 1
 
 
-def test_scaling_keeps_the_proportions_where_one_side_is_open(frames):
-    clip = frames(3, height=400, width=600)
-    assert (encode_video(clip, 10, height=64, width=96).width, encode_video(clip, 10, width=96).height) == (96, 64)
-    assert encode_video(clip, 10, height=64).width == 96
-
-
 def test_a_buffer_that_the_env_reuses_is_no_still():
     buffer = np.zeros((32, 32, 3), np.uint8)
 

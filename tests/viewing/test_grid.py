@@ -44,13 +44,6 @@ def test_the_winner_is_marked_in_green(two_lengths, tmp_path):
     assert green[:, half:].sum() == 0
 
 
-def test_a_gif_and_what_is_neither(two_lengths, tmp_path):
-    tiles = choose_tiles(tm.load(two_lengths))
-    assert write_grid(tiles, tmp_path / "grid.gif", width=200).path.read_bytes()[:6] == b"GIF89a"
-    with pytest.raises(ValueError, match=r"\.mp4 or a \.gif"):
-        write_grid(tiles, tmp_path / "grid.avi")
-
-
 def test_a_grid_that_is_too_large_is_not_written(two_lengths, tmp_path):
     with pytest.raises(ValueError, match=r"The grid would have 16000 x 21[0-9]+ pixels; .* at most 16384"):
         write_grid(choose_tiles(tm.load(two_lengths)), tmp_path / "grid.mp4", width=16_000, columns=1)
