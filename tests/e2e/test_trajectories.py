@@ -34,17 +34,6 @@ class ShortPendulum(gym.Wrapper):
         return observation, float(reward), self.ends and self.steps == 30, not self.ends and self.steps == 20, info
 
 
-def run(storage, stack, **settings):
-    """Run a trial whose episodes end themselves, and one whose episodes are cut; return them, and the catalog."""
-    settings = {"evaluation": evaluation(0, 3), **settings, **(STACK if stack == "old" else {})}
-    config = small(PPOConfig, LEARN, ShortPendulum, **settings)({"ends": tune.grid_search([True, False])})
-    config.callbacks(tm.rllib.record_episodes(keep="all", video=None, trajectories=True, seeds=50, strict=True))
-    callbacks = [tm.JsonMediaLoggerCallback(media=tm.MediaOptions(strict=True))]
-    results = fit("PPO", storage, callbacks, space=config, stop={"training_iteration": 1})
-    assert not results.errors
-    return {result.config["env_config"]["ends"]: result.path for result in results}, tm.load(results.experiment_path)
-
-
 @pytest.mark.parametrize("stack", ["new", "old"])
 def test_a_replay_of_an_exported_episode_gives_its_return(ray_session, tmp_path, stack):
     """They were the policy's actions (-2.9 for a space of [-2, 2]), and ended episodes stood there as truncated.
@@ -52,11 +41,18 @@ def test_a_replay_of_an_exported_episode_gives_its_return(ray_session, tmp_path,
     On the new API stack, a mean-std filter rewrites the episode: -1.4 stood there for an env's 0.0.
     """
     filtered = {"env_runners": {"env_to_module_connector": lambda *args, **kwargs: MeanStdFilter()}}
-    trials, catalog = run(tmp_path, stack, **(filtered if stack == "new" else {}))
-    facts = catalog.episodes().set_index("episode_id")
+    settings = {"evaluation": evaluation(0, 3), **(STACK if stack == "old" else filtered)}
+    # a trial whose episodes end themselves, and one whose episodes are cut
+    config = small(PPOConfig, LEARN, ShortPendulum, **settings)({"ends": tune.grid_search([True, False])})
+    config.callbacks(tm.rllib.record_episodes(keep="all", video=None, trajectories=True, seeds=50, strict=True))
+    callbacks = [tm.JsonMediaLoggerCallback(media=tm.MediaOptions(strict=True))]
+    results = fit("PPO", tmp_path, callbacks, space=config, stop={"training_iteration": 1})
+    assert not results.errors
+    facts = tm.load(results.experiment_path).episodes().set_index("episode_id")
     episodes = []
-    for ends, trial in trials.items():
-        steps = pd.concat(map(pd.read_parquet, sorted(Path(trial).glob("episode_data/steps-*.parquet"))))
+    for result in results:
+        ends = result.config["env_config"]["ends"]
+        steps = pd.concat(map(pd.read_parquet, sorted(Path(result.path).glob("episode_data/steps-*.parquet"))))
         episodes += [(ends, table.sort_values("episode_step")) for _, table in steps.groupby("episode_id")]
     assert len(episodes) >= 6
     for ends, table in episodes:

@@ -451,8 +451,7 @@ def test_no_clip_of_a_live_run_says_that_its_driver_was_killed(ray_session, tmp_
     looker = threading.Thread(target=look)
     looker.start()
     callbacks = [tm.JsonMediaLoggerCallback(), tm.TBXMediaLoggerCallback()]
-    run_config = tune.RunConfig(name="live", storage_path=str(tmp_path), verbose=0, callbacks=callbacks)
-    results = tune.Tuner(lives, run_config=run_config).fit()
+    results = fit(lives, tmp_path, callbacks, name="live")
     is_over.set()
     looker.join()
     assert not results.errors

@@ -17,7 +17,7 @@ from ray.rllib.algorithms.ppo import PPOConfig
 import tune_media as tm
 from tests.support import pushes
 from tests.support.commands import split_runner
-from tests.support.experiment import media_files
+from tests.support.experiment import fit, media_files
 from tests.support.kills_after import KillsAfter
 from tune_media.cli import main
 from tune_media.encoding.decode import decode_video
@@ -43,15 +43,10 @@ def config(**evaluation):
 def sweep(ray_session, tmp_path_factory):
     """Two trials of two iterations, whose last evaluation played the seeds 0 to 5 without exploring."""
     recorder = tm.rllib.record_episodes(seeds=SEEDS, video=None, check_frame=False, strict=True)
-    run = tune.RunConfig(
-        name="sweep",
-        storage_path=str(tmp_path_factory.mktemp("results")),
-        stop={"training_iteration": 2},
-        callbacks=[tm.JsonMediaLoggerCallback()],
-        checkpoint_config=tune.CheckpointConfig(checkpoint_frequency=1),
-    )
     space = config(evaluation_config=PPOConfig.overrides(explore=False)).callbacks(recorder)
-    results = tune.Tuner("PPO", param_space=space, run_config=run).fit()
+    options = {"stop": {"training_iteration": 2}, "checkpoint_config": tune.CheckpointConfig(checkpoint_frequency=1)}
+    folder, callbacks = tmp_path_factory.mktemp("results"), [tm.JsonMediaLoggerCallback()]
+    results = fit("PPO", folder, callbacks, space=space, name="sweep", **options)
     assert not results.errors
     return Path(results.experiment_path)
 
@@ -225,8 +220,7 @@ class Finished(Progress):
 def test_policies_of_other_libraries_take_part(ray_session, tmp_path, monkeypatch):
     for name in ("SOONEST", "SHARE_OF_TIME"):
         monkeypatch.setattr(f"tune_media.evaluation.jobs.{name}", 0.0)  # each episode is stored at once
-    run = tune.RunConfig(name="other", storage_path=str(tmp_path / "results"))
-    tune.Tuner(learns_nothing, param_space={"folder": str(tmp_path / "own")}, run_config=run).fit()
+    fit(learns_nothing, tmp_path / "results", None, space={"folder": str(tmp_path / "own")}, name="other")
     functions = {"policy": f"{pushes.__name__}:load_policy", "env": f"{pushes.__name__}:make_env"}
     progress = Finished()
     found = tm.evaluate(tmp_path / "results" / "other", checkpoint="all", seeds=3, progress=progress, **functions)

@@ -8,7 +8,8 @@ from ray import tune
 from scipy import stats
 
 import tune_media as tm
-from tests.support.rllib_configs import ppo
+from tests.support.experiment import fit
+from tests.support.rllib_configs import evaluation, ppo
 from tune_media.cli import main
 
 SEEDS = 8
@@ -34,16 +35,9 @@ class Reaching(gym.Env):
 
 def test_it_goes_from_the_info_of_the_last_step_to_all_that_reads_results(ray_session, tmp_path):
     recorder = tm.rllib.record_episodes(seeds=SEEDS, video=None, check_frame=False, strict=True)
-    evaluation = {"evaluation_interval": 1, "evaluation_num_env_runners": 0, "evaluation_duration": SEEDS}
-    config = ppo(recorder, **evaluation).environment(Reaching)
-    run = tune.RunConfig(
-        name="sweep",
-        storage_path=str(tmp_path),
-        stop={"training_iteration": 1},
-        callbacks=[tm.JsonMediaLoggerCallback()],
-        checkpoint_config=tune.CheckpointConfig(checkpoint_at_end=True),
-    )
-    (result,) = tune.Tuner("PPO", param_space=config, run_config=run).fit()
+    config = ppo(recorder, **evaluation(0, SEEDS)).environment(Reaching)
+    options = {"stop": {"training_iteration": 1}, "checkpoint_config": tune.CheckpointConfig(checkpoint_at_end=True)}
+    (result,) = fit("PPO", tmp_path, [tm.JsonMediaLoggerCallback()], space=config, name="sweep", **options)
     catalog = tm.load(tmp_path / "sweep")
     episodes = catalog.episodes()
     episodes = episodes[~episodes["late"] & (episodes["section"] == "evaluation")]

@@ -5,17 +5,14 @@ from types import SimpleNamespace
 import pytest
 
 import tune_media as tm
+from tests.support.experiment import fit
 from tests.support.rllib_configs import ppo
-
-tune = pytest.importorskip("ray.tune")
-from tune_media.rllib.problem_reports import ProblemReports  # noqa: E402
+from tune_media.rllib.problem_reports import ProblemReports
 
 
-def fit(tmp_path, recorder, callbacks, env_config=None, iterations=1, **evaluation):
+def run(tmp_path, recorder, callbacks, env_config=None, iterations=1, **evaluation):
     config = ppo(recorder, env_config, **evaluation)
-    stop = {"training_iteration": iterations}
-    run_config = tune.RunConfig(storage_path=str(tmp_path), stop=stop, verbose=0, callbacks=callbacks)
-    results = tune.Tuner("PPO", param_space=config, run_config=run_config).fit()
+    results = fit("PPO", tmp_path, callbacks, space=config, stop={"training_iteration": iterations})
     assert not results.errors
     return results
 
@@ -23,7 +20,7 @@ def fit(tmp_path, recorder, callbacks, env_config=None, iterations=1, **evaluati
 def test_the_driver_names_each_reason_once_and_again_in_the_last_line(ray_session, tmp_path, caplog, capsys):
     recorder = tm.rllib.record_episodes(collect=["spped"])
     evaluation = {"evaluation_interval": 2, "evaluation_duration": 2}
-    results = fit(tmp_path, recorder, [tm.JsonMediaLoggerCallback()], {"render_mode": None}, iterations=2, **evaluation)
+    results = run(tmp_path, recorder, [tm.JsonMediaLoggerCallback()], {"render_mode": None}, iterations=2, **evaluation)
     reasons = ["env 'CountingEnv' returned None from render()", "collect='spped' takes nothing"]
     told = [record.getMessage() for record in caplog.records if record.name == "tune_media"]
     for reason in reasons:
@@ -37,13 +34,8 @@ def test_the_driver_names_each_reason_once_and_again_in_the_last_line(ray_sessio
 
 
 def test_a_bad_env_is_known_before_its_first_evaluation(ray_session, tmp_path, caplog, capsys):
-    fit(
-        tmp_path,
-        tm.rllib.record_episodes(env_indices=[5]),
-        [tm.JsonMediaLoggerCallback()],
-        {"render_mode": None},
-        evaluation_interval=100,
-    )
+    recorder = tm.rllib.record_episodes(env_indices=[5])
+    run(tmp_path, recorder, [tm.JsonMediaLoggerCallback()], {"render_mode": None}, evaluation_interval=100)
     (line,) = [line for line in capsys.readouterr().out.splitlines() if "nothing was recorded" in line]
     assert "returned None from render()" in line
     assert "env_indices=[5]" in line

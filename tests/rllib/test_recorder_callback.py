@@ -11,13 +11,12 @@ from packaging.version import Version
 
 import tune_media as tm
 from tests.support.envs import CountingEnv
-from tests.support.experiment import assert_whole_episode, image_steps, media_files, rows_of, trial_folders
+from tests.support.experiment import assert_whole_episode, fit, image_steps, media_files, rows_of, trial_folders
 from tests.support.faults import wait_until
 from tests.support.rllib_configs import built, evaluation, multi_agent, on_old_stack, own_env, ppo, small
 from tune_media.experiment.results import EVALUATED
 
 ray = pytest.importorskip("ray")
-tune = pytest.importorskip("ray.tune")
 from ray.rllib.algorithms.ppo import PPOConfig  # noqa: E402
 from ray.rllib.callbacks.callbacks import RLlibCallback  # noqa: E402
 
@@ -33,19 +32,11 @@ record_episodes = functools.partial(tm.rllib.record_episodes, render="direct", c
 @pytest.fixture(scope="module")
 def evaluated(ray_session, tmp_path_factory):
     """8 iterations, an evaluation every third, 4 episodes on 2 env runners, best and worst kept."""
-    config = ppo(
-        record_episodes(keep=("best", "worst")),
-        evaluation_interval=3,
-        evaluation_num_env_runners=2,
-        evaluation_duration=4,
-        evaluation_config={"explore": False},
-    )
-    run = tune.RunConfig(
-        storage_path=str(tmp_path_factory.mktemp("evaluated")),
-        stop={"training_iteration": 8},
-        callbacks=[tm.JsonMediaLoggerCallback(media=tm.MediaOptions(strict=True)), tm.TBXMediaLoggerCallback()],
-    )
-    results = tune.Tuner("PPO", param_space=config, run_config=run).fit()
+    more = {"evaluation_interval": 3, "evaluation_config": {"explore": False}}
+    config = ppo(record_episodes(keep=("best", "worst")), **evaluation(2, 4, **more))
+    callbacks = [tm.JsonMediaLoggerCallback(media=tm.MediaOptions(strict=True)), tm.TBXMediaLoggerCallback()]
+    stop = {"training_iteration": 8}
+    results = fit("PPO", tmp_path_factory.mktemp("evaluated"), callbacks, space=config, stop=stop)
     assert not results.errors
     return results, Path(results.experiment_path)
 
