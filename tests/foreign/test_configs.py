@@ -3,7 +3,6 @@
 import argparse
 import collections
 import json
-import pathlib
 import sys
 
 import pytest
@@ -142,9 +141,8 @@ def test_lerobot(tmp_path):
         ),
         (
             "hparams.yaml",  # Lightning
-            yaml.dump(
-                {"env": "CartPole-v0", "args": argparse.Namespace(lr=0.1), "path": pathlib.PurePosixPath("/d/e")}
-            ),
+            yaml.dump({"env": "CartPole-v0", "args": argparse.Namespace(lr=0.1)})
+            + "path: !!python/object/apply:pathlib.PurePosixPath [/, d, e]\n",
             {"env": "CartPole-v0", "args/lr": 0.1, "path": '["/", "d", "e"]'},
             "CartPole-v0",
         ),
