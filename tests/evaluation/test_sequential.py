@@ -68,9 +68,8 @@ def test_a_verdict_is_what_its_interval_says_whatever_the_unit_and_however_many_
     assert found.low <= found.difference <= found.high
     early, before = (standing(base[:n], candidate[:n], Margin(5.0), bounds) for n in (found.seeds, found.seeds - 1))
     later = standing(base, candidate, Margin(5.0), bounds, after=found.seeds - 1)
-    assert (
-        repr(early) == repr(later) == repr(found) and before.verdict == UNDECIDED
-    )  # NaN is not NaN from Python 3.13 on
+    assert repr(early) == repr(later) == repr(found)  # from Python 3.13 on, NaN equals NaN as text alone
+    assert before.verdict == UNDECIDED
     wider = standing(base, candidate, Margin(9.0), bounds)
     assert wider.verdict != WORSE or found.verdict == WORSE
     assert found.verdict != PASS or (wider.verdict == PASS and wider.seeds <= found.seeds)
