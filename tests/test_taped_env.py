@@ -125,7 +125,8 @@ def test_the_text_of_an_overlay_function_and_the_speed_are_the_episodes_whenever
         ways.append(clip.episode.rendered)
         assert len(ways) < 8
     assert ways[0] == "direct"
-    assert seen in ({"SingleAgentEpisode"}, {"EpisodeV2"}, {"NoneType"})  # RLlib's is there from the reset on
+    episodes = {"OnNewStack": "SingleAgentEpisode", "OnOldStack": "EpisodeV2"}  # RLlib's is there from the reset on
+    assert seen == {episodes.get(type(env).__name__, "NoneType")}
 
 
 def test_an_env_that_takes_no_seed_is_replayed_from_the_states_of_its_generators(setting):

@@ -192,6 +192,7 @@ def test_policies_of_other_libraries_are_evaluated_compared_and_followed(run):
 
         def command(*words):
             done = split_runner().invoke(main, [*words, *how])
+            assert done.exit_code == 0, done.output
             return json.loads(done.stdout)
 
         print(command("gate", "models/aim_2.json", "models/aim_2.json", "--allow-same", "--clips", "0")["verdict"])

@@ -226,8 +226,9 @@ class Forum(DefaultCallbacks):
             episode.hist_data[name] = [value]
 
 
-def test_the_forums_callback_as_it_is(ray_session, tmp_path):
-    config = ppo(tmp_path, "old").callbacks(Forum)
+@pytest.mark.parametrize("keep", [False, pytest.param(True, marks=pytest.mark.any_ray)])
+def test_the_forums_callback_as_it_is(ray_session, tmp_path, keep):
+    config = ppo(tmp_path, "old", reporting={"keep_per_episode_custom_metrics": keep}).callbacks(Forum)
     results = run(config, tmp_path / "out")
     trial = results[0].path
     events = tensorboard_events(trial)
@@ -237,7 +238,11 @@ def test_the_forums_callback_as_it_is(ray_session, tmp_path):
         assert [row["values"]["episode_data"]["track"] for row in found] == [one["track"] for one in reported]
         assert [row["series"]["speed"] for row in found] == [one["speed"] for one in reported]
         assert [row["metrics"]["goals"] for row in found] == [one["goals"] for one in reported]
-        assert events.Scalars(f"{prefix}/env_runners/custom_metrics/speed_avg_mean")
+        if keep:
+            averages = [np.mean(one["speed"]) for one in reported]
+            assert [row["metrics"]["speed_avg"] for row in found] == pytest.approx(averages)
+        else:
+            assert events.Scalars(f"{prefix}/env_runners/custom_metrics/speed_avg_mean")
         histograms = [e.histogram_value for e in events.Histograms(f"{prefix}/env_runners/hist_stats/speed")]
         assert sum(histogram.num for histogram in histograms) == sum(len(one["speed"]) for one in reported)
     line = json.loads((Path(trial) / "result.json").read_text().splitlines()[-1])
@@ -273,7 +278,7 @@ class Tally:
 
 @pytest.mark.parametrize("stack", list(STACKS))
 def test_values_of_other_hooks_are_among_the_episodes_and_each_round_has_a_tiled_clip(ray_session, tmp_path, stack):
-    keep = ("worst", "best" if stack == "new" else tm.selection.best(by="shots"))
+    keep = ("worst", "median", "best" if stack == "new" else tm.selection.best(by="shots"))
     recorder = tm.rllib.record_episodes(sections="train", keep=keep, tiled=True, strict=True, **DIRECT)
     # on the new stack the recorder comes first: what comes later is not known when it chooses
     both = [recorder, Hooks] if stack == "new" else make_multi_callbacks([Hooks, recorder])

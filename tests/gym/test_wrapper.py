@@ -300,3 +300,11 @@ def test_views_that_come_and_go_say_so():
     assert clips["always"].note is None
     assert "began at step 2" in clips["late"].note
     assert "ended before" in clips["early"].note
+
+
+def test_what_cannot_be_stored_is_left_out_with_one_warning(caplog):
+    env = tm.gym.RecordEpisodes(CountingEnv(), collect=lambda step: {"name": lambda: 0}, keep="all")
+    play(env, 2)
+    assert len(env.take()["all"]) == 2  # the clips are there all the same
+    assert len(caplog.records) == 1
+    assert "name is a function" in caplog.text

@@ -17,6 +17,8 @@ from multiprocessing.connection import Connection, Pipe
 from pathlib import Path
 from typing import Any
 
+import click
+
 from tune_media.cli.command import plain_text
 from tune_media.cli.standard_streams import drop_what_nobody_reads
 from tune_media.values.child_process import ChildProcess
@@ -68,6 +70,8 @@ def gate_in_process(arguments: Mapping[str, Any]) -> tuple[dict[str, Any], str, 
             raise GateError(_INTERRUPTED) from None
         finally:
             process.end()
+            if sys.stderr.isatty():
+                click.echo("\r\x1b[K", nl=False, err=True)  # its last line of progress
 
 
 def _answer(process: ChildProcess, connection: Connection) -> tuple[dict[str, Any], str, str | None]:

@@ -29,6 +29,7 @@ from tune_media.storage.location import LOCATION_FILE
 from tune_media.storage.trial_folder import PARAMS
 from tune_media.values.checks import first_names
 from tune_media.values.number import counted
+from tune_media.values.safe_names import safe_name
 
 DEEPEST, MOST_FOLDERS = 6, 20_000
 """How many levels below the given folder a run may lie, parts not counted, and how many folders are looked at."""
@@ -50,7 +51,6 @@ _OURS = frozenset(("evaluations", "gates", "episode_data", "media_recipes"))
 _SKIPPED = re.compile(
     r"\.(?:git|hg|svn|tune_media.*|cache|local|config|npm|conda|venv|tox|nox|idea|vscode.*|ipynb_checkpoints|.+_cache)"
     r"|checkpoint_\d+|__pycache__|node_modules|site-packages"
-    r"|offline-run-\d{8}_\d{6}-.+-[0-9a-f]{12}"  # our export of a run to W&B, in its folder: see TrialFiles.trial_id
 )
 _MOST_NAMED = 4
 
@@ -195,7 +195,7 @@ class _Search:
             if path in self._known:
                 self.found.trials.append(path)
                 folder.inner.append(_Folder(path, is_ours=True))
-            elif not _is_skipped(name) and depth <= DEEPEST and not self._is_link(path):
+            elif not _is_skipped(name) and not _is_export(path) and depth <= DEEPEST and not self._is_link(path):
                 folder.inner.append(_Folder(path, depth, part))
 
     def _is_link(self, path: str) -> bool:
@@ -319,6 +319,13 @@ def _give_clips(folder: _Folder, below: _Below) -> None:
 
 def _is_skipped(name: str) -> bool:
     return name in _OURS or _SKIPPED.fullmatch(name) is not None
+
+
+def _is_export(path: str) -> bool:
+    """Return whether a folder is our export to W&B of the run that it lies in, with its ``TrialFiles.trial_id``."""
+    _, run, _, name = f"///{path}".rsplit("/", 3)
+    id = rf"{re.escape(safe_name(run, max_length=40))}-[0-9a-f]{{12}}"
+    return re.fullmatch(rf"offline-run-\d{{8}}_\d{{6}}-{id}", name) is not None
 
 
 def _is_step_of_trackio(path: str) -> bool:

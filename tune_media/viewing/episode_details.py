@@ -47,7 +47,8 @@ def episode_details(trial: TrialFiles, line: Line, *, with_steps: bool = True) -
     recorded = as_number(line.get("time"))  # a loop outside Tune has many reports: the first one after the clip has it
     for found in sorted(reports, key=lambda one: ((time := as_number(one.get("time"))) < recorded, time)):
         report = found["path"]
-        row = _read(_from_parquet, trial, report, episode) or _read(_from_json, trial, report, episode)
+        parquet = episode_files.parquet_name(report)
+        row = _read(_from_parquet, trial, parquet, episode) or _read(_from_json, trial, report, episode)
         if row:
             details |= row | (_read(_steps, trial, episode_files.steps_name(report), episode) if with_steps else {})
             break
@@ -56,11 +57,12 @@ def episode_details(trial: TrialFiles, line: Line, *, with_steps: bool = True) -
 
 def taped_details(trial: TrialFiles, report: str, episode: str) -> dict[str, Any] | None:
     """Return the details of an episode that has a tape and may have no clip; None if its report lacks the tape."""
-    record = _read(_record, trial, episode_files.parquet_name(report), episode)
+    parquet = episode_files.parquet_name(report)
+    record = _read(_record, trial, parquet, episode)
     if not record:
         return None
     details = {"record": record, "start": None, **{name: {} for name in _PARTS}}
-    row = _read(_from_parquet, trial, report, episode)
+    row = _read(_from_parquet, trial, parquet, episode)
     return details | row | _read(_steps, trial, episode_files.steps_name(report), episode)
 
 
@@ -103,7 +105,7 @@ def _read(
 
 def _from_parquet(filesystem: pyarrow.fs.FileSystem, path: str, episode: str) -> dict[str, Any] | None:
     names = ["episode_id", "series", "every", "lists", "values", "metrics", "tape", "rewards"]
-    row = _rows(filesystem, episode_files.parquet_name(path), episode, names)
+    row = _rows(filesystem, path, episode, names)
     if not row:
         return None
     found: dict[str, Any] = strict_json.finite(episode_files.values_of(row[0])) | {"actions": {}}

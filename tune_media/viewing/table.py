@@ -74,20 +74,24 @@ def _narrow(widths: list[int], least: Sequence[int], space: float) -> None:
 
 
 def in_lines(text: str, width: float | None = None, indent: int | None = None) -> str:
-    """Return a sentence in lines that fit the terminal; a path or name that is longer stays whole.
+    """Return sentences in lines that fit the terminal; a longer path or name, and what stands in backticks, stay whole.
 
     ``indent`` is that of all lines but the first; by default, they have that of the first.
 
     >>> print(in_lines("  Note: one seed.", 12))
       Note: one
       seed.
+    >>> print(in_lines("Run `pip install ray`.", 12))
+    Run
+    `pip install ray`.
     """
     space = width or _terminal_width()
     if space == math.inf:
         return text
     margin = " " * (len(text) - len(text.lstrip(" ")) if indent is None else indent)
     wrapper = textwrap.TextWrapper(int(space), subsequent_indent=margin, break_long_words=False, break_on_hyphens=False)
-    return wrapper.fill(text)
+    whole = re.sub("`[^`\n]+`", lambda command: command[0].replace(" ", "\0"), text)
+    return "\n".join(map(wrapper.fill, whole.split("\n"))).replace("\0", " ")
 
 
 def _terminal_width() -> float:

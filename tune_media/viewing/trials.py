@@ -131,7 +131,7 @@ def configuration_table(catalog: Catalog, width: float | None = None, *, always:
         return ""
     params = [name.removeprefix("config/") for name in table.columns if name.startswith("config/")]
     first, *others = STATISTICS
-    optional = [*others, "success", *reversed(params[1:]), "95 % interval"]
+    optional = list(dict.fromkeys([*others, "success", *reversed(params[1:]), "95 % interval"]))
     return laid_out(lines_of_configurations(catalog), width, uncut=first, optional=optional)
 
 

@@ -84,7 +84,8 @@ class TensorBoardFolder(TensorBoardBackend):
     def target(self, trial: TrialInfo) -> Path:
         """Return the folder of a trial's event file: its path is the trial's name if that is one, else its folder's."""
         name = trial.name if "/" in trial.name else Path(trial.location.path).name or trial.trial_id
-        return self._folder.joinpath(*(safe_name(part, "_.=-,").lstrip(".") or "_" for part in name.split("/")))
+        parts = (safe_name(part, "_.=-,") if part.strip(".") else "_" * len(part) for part in name.split("/"))
+        return self._folder.joinpath(*parts)
 
     @override
     def _announce(self, trial: TrialInfo) -> None:
