@@ -98,7 +98,7 @@ _TAPE, _DIRECT = ("on tape, the default",), ("direct",)
 _RAYS, _ALL = "Ray's JSON and TBX, no media", "ours: JSON, TensorBoard"
 _MS = ("ms", "s")
 FIGURES = (
-    Figure("training", "a training run of PPO on CartPole, an evaluation in each iteration, relative to one without",
+    Figure("training", "training PPO on CartPole, with evaluations, relative to no recorder",
            "ratio (95 % interval)", ("CartPole-v1", "0", _ALL), ("CartPole-v1", "0", _RAYS)),
     Figure("replay", "an evaluation of 10 episodes of 200 steps, 1 env, relative to one without a recorder", "ratio",
            _TAPE, _DIRECT, _LONG_ONE, _MS),
