@@ -52,6 +52,7 @@ _SKIPPED = re.compile(
     r"\.(?:git|hg|svn|tune_media.*|cache|local|config|npm|conda|venv|tox|nox|idea|vscode.*|ipynb_checkpoints|.+_cache)"
     r"|checkpoint_\d+|__pycache__|node_modules|site-packages"
 )
+_EXPORT = re.compile(r"offline-run-\d{8}_\d{6}-(?P<run>.+)-[0-9a-f]{12}")
 _MOST_NAMED = 4
 
 
@@ -323,9 +324,9 @@ def _is_skipped(name: str) -> bool:
 
 def _is_export(path: str) -> bool:
     """Return whether a folder is our export to W&B of the run that it lies in, with its ``TrialFiles.trial_id``."""
-    _, run, _, name = f"///{path}".rsplit("/", 3)
-    id = rf"{re.escape(safe_name(run, max_length=40))}-[0-9a-f]{{12}}"
-    return re.fullmatch(rf"offline-run-\d{{8}}_\d{{6}}-{id}", name) is not None
+    found = _EXPORT.fullmatch(posixpath.basename(path))
+    run = posixpath.basename(posixpath.dirname(posixpath.dirname(path)))
+    return found is not None and found["run"] == safe_name(run, max_length=40)
 
 
 def _is_step_of_trackio(path: str) -> bool:
