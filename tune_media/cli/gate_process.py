@@ -24,6 +24,7 @@ from tune_media.cli.standard_streams import drop_what_nobody_reads
 from tune_media.values.child_process import ChildProcess
 from tune_media.values.problems import remedy
 from tune_media.values.secrets import error_text
+from tune_media.viewing.status_line import ERASED
 
 _START_SECONDS = 600.0  # to import what plays, and to read the checkpoints
 _TICK_SECONDS = 0.2
@@ -71,7 +72,7 @@ def gate_in_process(arguments: Mapping[str, Any]) -> tuple[dict[str, Any], str, 
         finally:
             process.end()
             if sys.stderr.isatty():
-                click.echo("\r\x1b[K", nl=False, err=True)  # its last line of progress
+                click.echo(ERASED, nl=False, err=True)  # its last line of progress
 
 
 def _answer(process: ChildProcess, connection: Connection) -> tuple[dict[str, Any], str, str | None]:

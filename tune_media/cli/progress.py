@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-import shutil
 import sys
 import time
 from collections.abc import Callable
@@ -19,6 +18,7 @@ from tune_media.evaluation.fork import ForkProgress
 from tune_media.evaluation.gate import GateProgress
 from tune_media.evaluation.sequential import Standing
 from tune_media.values.number import counted
+from tune_media.viewing.status_line import ERASED, in_place
 from tune_media.viewing.table import in_lines
 
 _SECONDS = 30.0  # between two lines of a gate's progress
@@ -62,7 +62,7 @@ class ShownEvaluation(Progress):
 
     def _bar(self, *, clear: bool = False) -> None:
         if self.total and sys.stdout.isatty():
-            click.echo("\r\x1b[K" if clear else f"\r\x1b[K{self.done}/{self.total} episodes\r", nl=False)
+            click.echo(ERASED if clear else in_place(f"{self.done}/{self.total} episodes"), nl=False)
 
 
 class ShownGate(GateProgress):
@@ -81,14 +81,14 @@ class ShownGate(GateProgress):
         difference = f"  {standing.difference:+.5g}{interval}" if standing.seeds else ""
         line = f"{condition} {standing.seeds}/{seeds} seeds{difference}".strip()
         if sys.stderr.isatty():
-            click.echo(f"\r\x1b[K{line[: shutil.get_terminal_size().columns - 1]}\r", nl=False, err=True)
+            click.echo(in_place(line), nl=False, err=True)
         elif time.monotonic() - self._told >= _SECONDS:
             self._told = time.monotonic()
             click.echo(line, err=True)
 
     @override
     def tells(self, text: str) -> None:
-        click.echo(f"\r\x1b[K{text}" if sys.stderr.isatty() else text, err=True)
+        click.echo(f"{ERASED}{text}" if sys.stderr.isatty() else text, err=True)
 
 
 class WatchedGate(ShownGate):

@@ -14,6 +14,12 @@ from tune_media.values.threads import start_thread
 
 _TICK = 1.0  # seconds between two drawings of the line on a terminal
 _QUIET_TICK = 10.0  # seconds between two lines in a file or a pipe
+ERASED = "\r\x1b[K"  # makes the line of a terminal empty
+
+
+def in_place(line: str) -> str:
+    """Return what draws a terminal's line anew, cut to its width; whatever else is printed begins where it does."""
+    return f"{ERASED}{line[: shutil.get_terminal_size().columns - 1]}\r"
 
 
 class StatusLine:
@@ -61,7 +67,7 @@ class StatusLine:
 
     def tell(self, text: str) -> None:
         """Show a line that stays."""
-        self._write(f"\r\x1b[K{text}\n" if self._is_terminal else f"{text}\n")
+        self._write(f"{ERASED}{text}\n" if self._is_terminal else f"{text}\n")
 
     def _run(self) -> None:
         while not self._is_over.wait(_TICK if self._is_terminal else _QUIET_TICK):
@@ -70,7 +76,7 @@ class StatusLine:
     def _draw(self) -> None:
         line = f"[{self._clock() - self._start:3.0f} s] {self._text}"
         if self._is_terminal:
-            self._write(f"\r\x1b[K{line[: shutil.get_terminal_size().columns - 1]}\r")
+            self._write(in_place(line))
         else:
             self._write(f"{line}\n")
 
