@@ -154,9 +154,16 @@ def opened(
     browser: Any, experiment: Path, folder: Path, link: str = "", host: str = "watch", **more: Any
 ) -> Iterator[Viewer]:
     """Serve an experiment and open a view of its page, on which nothing may go wrong."""
-    with served(host, experiment, folder, **more) as url, viewer_page(browser, host) as viewer:
-        viewer.url = url
+    with served(host, experiment, folder, **more) as url, viewer_at(browser, url, host) as viewer:
         yield viewer.open(url, link)
+
+
+@contextlib.contextmanager
+def viewer_at(browser: Any, url: str, host: str = "watch") -> Iterator[Viewer]:
+    """Yield a new page for a server, on which nothing may go wrong."""
+    with viewer_page(browser, host) as viewer:
+        viewer.url = url
+        yield viewer
         assert viewer.errors == []
 
 

@@ -2,7 +2,7 @@
 
 import pytest
 
-from tests.support.browser import served, viewer_page
+from tests.support.browser import served, viewer_at
 from tests.support.page_code import page_code
 
 
@@ -14,10 +14,8 @@ def url(sweep, tmp_path_factory):
 
 @pytest.fixture
 def viewer(browser, url):
-    with viewer_page(browser, "watch") as viewer:
-        viewer.url = url
+    with viewer_at(browser, url) as viewer:
         yield viewer
-        assert viewer.errors == []
 
 
 @pytest.fixture(scope="session", name="page_code")

@@ -6,7 +6,7 @@ import pandas as pd
 import pytest
 
 import tune_media as tm
-from tests.support.browser import opened, served, viewer_page
+from tests.support.browser import opened, served, viewer_at, viewer_page
 from tests.support.viewing import index_lines, write_index, write_results, write_snapshot, write_trial
 
 pytestmark = pytest.mark.slow
@@ -178,10 +178,8 @@ def seeds_url(seeds):
 
 @pytest.fixture
 def seeds_viewer(browser, seeds_url):
-    with viewer_page(browser, "watch") as viewer:
-        viewer.url = seeds_url
+    with viewer_at(browser, seeds_url) as viewer:
         yield viewer
-        assert viewer.errors == []
 
 
 SMALL = """() => {
