@@ -1,5 +1,8 @@
 """Which folders are runs, which are parts of runs, and which runs are one experiment."""
 
+import itertools
+import re
+
 import numpy as np
 import pytest
 from werkzeug.test import Client
@@ -13,6 +16,7 @@ from tune_media.experiment.trial_folders import LogDirectory, Trials
 from tune_media.foreign.finding import find_runs
 from tune_media.viewing.experiment_list import ExperimentList
 from tune_media.viewing.watch import make_watch_server
+from tune_media.viewing.web import ViewerApp
 
 CLIP = tm.Video(np.zeros((2, 16, 16, 3), np.uint8)).data
 EVENTS = "events.out.tfevents.1.x.1.0"
@@ -204,6 +208,24 @@ def test_the_page_of_several_experiments_looks_for_runs_every_5_seconds_and_not_
     monkeypatch.setattr("tune_media.viewing.experiment_list.time.monotonic", lambda: 106.0)
     client.get("/")
     assert len(looks) == 2
+
+
+def test_the_page_of_several_experiments_stays_while_their_storage_is_away(tmp_path, monkeypatch):
+    storage, now = RefusingStorage("far"), itertools.count(step=60)
+    monkeypatch.setattr("tune_media.viewing.experiment_list.time.monotonic", lambda: next(now))
+    make(tmp_path, f"a/x/{EVENTS}", f"b/y/{EVENTS}")
+    viewer = lambda place: ViewerApp(Trials([LogDirectory(place)]), place.name)  # noqa: E731
+    client = Client(ExperimentList(on(storage, tmp_path), viewer))
+    before = client.get("/").text
+    (link,) = re.findall(r'href="(of/[^"]*)">a<', before)
+    storage.refused.append(str(tmp_path))
+    page = client.get("/")
+    assert page.status_code == 200
+    assert "2 experiments, " in page.text
+    assert "could not be read again: PermissionError: [Errno 13]" in page.text
+    assert client.get(f"/{link}").status_code == 200
+    storage.refused.clear()
+    assert client.get("/").text == before
 
 
 @pytest.mark.parametrize("is_ours", [False, True])

@@ -16,6 +16,7 @@ from werkzeug.wrappers import Response
 from tune_media.experiment.experiments import Experiment, TrialFinder
 from tune_media.experiment.places import Folder
 from tune_media.values.number import counted
+from tune_media.values.secrets import error_text
 from tune_media.values.threads import start_thread
 from tune_media.viewing.web import FRAMES, POLICY, ViewerApp, static_file
 
@@ -34,6 +35,7 @@ _PAGE = """<!doctype html>
 </head>
 <body>
 <div class="bar top"><h1>{title}</h1><span class="muted">{count}, whose runs are not compared</span></div>
+{problem}
 <main style="padding: 16px"><div class="table-place"><table class="episodes">
 <thead><tr><th>experiment</th><th>runs</th><th>newest</th></tr></thead>
 <tbody>
@@ -59,6 +61,7 @@ class ExperimentList:
         self._viewers: dict[str, ViewerApp] = {}
         self._lock = threading.Lock()  # guards all of these
         self._known: dict[str, Experiment] = {}
+        self._problem = ""  # why the last look found nothing: the storage is away, and what is known stays
         self._look_again_at = float("-inf")
 
     def __call__(self, environ: WSGIEnvironment, start_response: StartResponse) -> Iterable[bytes]:
@@ -87,8 +90,12 @@ class ExperimentList:
         """Return the experiments, the newest first, by what their addresses have in place of the name."""
         with self._lock:
             if time.monotonic() > self._look_again_at:
-                found = self._finder.find(self._folder).experiments
-                self._known = {sha256(one.name.encode()).hexdigest()[:12]: one for one in found}
+                try:
+                    found = self._finder.find(self._folder).experiments
+                    self._known = {sha256(one.name.encode()).hexdigest()[:12]: one for one in found}
+                    self._problem = ""
+                except OSError as error:
+                    self._problem = error_text(error)
                 self._look_again_at = time.monotonic() + max(_PAUSE, self._finder.rest)
             return self._known
 
@@ -100,4 +107,6 @@ class ExperimentList:
             for id, one in experiments.items()
         ]
         title, count = html.escape(self._folder.name), counted(len(experiments), "experiment")
-        return _PAGE.format(title=title, count=count, rows="\n".join(rows))
+        why = f"The experiments could not be read again: {html.escape(self._problem)}"
+        problem = f'<p class="problem banner" role="alert">{why}</p>' if self._problem else ""
+        return _PAGE.format(title=title, count=count, problem=problem, rows="\n".join(rows))
