@@ -248,7 +248,8 @@ class Backend:
     niceness: ClassVar[int] = 0
     """How far its thread stands back if the processor is busy, as for ``os.nice``; it has an effect on Linux only.
 
-    A thread that gets next to no time may hold up Tune's loop, which waits for Python's lock: 5 is a good number."""
+    A thread that gets next to no time may hold up Tune's loop, which waits for Python's lock: 5 is a good number. Above
+    0, ``media`` takes turns with the rendering of clips while trials run, so that both never take a core each."""
 
     patience: float | None = None
     """How long the end waits for this backend, seconds. None: ``MediaOptions(flush_seconds=...)``."""

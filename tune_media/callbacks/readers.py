@@ -329,8 +329,10 @@ class BackendReader(Reader, Context):
         if row.kind in DATA_KINDS and not row.data:
             self._outbox_was_full(row.trial, row.kind)
         elif kind is not None and (trial := self._trial_of(row)) is not None:
+            takes_long = row.kind == "media" and self.backend.niceness > 0
             for arguments in self._arguments(row, trial)[self._part :]:
-                kind.call(self.backend, trial, *arguments)
+                with self._services.in_turn() if takes_long else contextlib.nullcontext():
+                    kind.call(self.backend, trial, *arguments)
                 self._part += 1
         if row.kind == "end":
             self._trials.pop(row.trial, None)

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import contextlib
 import posixpath
+import threading
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
@@ -28,6 +30,7 @@ if TYPE_CHECKING:
 
 DEFAULT_OPTIONS = MediaOptions()
 _LEAST_SECONDS = 1.0  # whatever the parts before took
+_LOOK_SECONDS = 0.2  # how soon who waits for a turn sees that the end has begun
 CONTENT_SHARE, TRACKER_SHARE = 0.7, 0.9
 """The first parts of the time at the end in which contents are made, and in which trackers get the rows."""
 
@@ -59,6 +62,7 @@ class Services:
     restored: dict[str, bool] = field(default_factory=dict)  # whether an earlier process began a trial, by its id
     ended_at: float | None = None  # when the end began, by the monotonic clock
     exit_by: float | None = None  # when the process must be gone, by the monotonic clock, on SIGTERM
+    _turn: threading.Lock = field(default_factory=threading.Lock, init=False)
 
     def __post_init__(self) -> None:
         self.summary = Summary(self.faults, self.experiment, as_argument(self.filesystem, self.experiment))
@@ -111,6 +115,18 @@ class Services:
             error = RuntimeError(f"{', '.join(missing[:5])}: not kept over a restart; report plain numbers or media")
             self.faults.report("the outbox", "reading values of a result", error, kind="live")
         return values
+
+    @contextlib.contextmanager
+    def in_turn(self) -> Iterator[None]:
+        """Let rendering and other long work take turns while trials run: each core that it takes may be a trial's."""
+        has_turn = False
+        while self.ended_at is None and not has_turn:
+            has_turn = self._turn.acquire(timeout=_LOOK_SECONDS)
+        try:
+            yield
+        finally:
+            if has_turn:
+                self._turn.release()
 
     def time_left(self, share: float = 1.0) -> float:
         """Return how long the end may still wait, seconds, or its first part; all waits of the end are within it."""

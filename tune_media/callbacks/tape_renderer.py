@@ -235,7 +235,8 @@ class TapeRenderer(OutboxThread):
 
     def _work(self) -> None:
         try:
-            self._render(self._rendering)
+            with self._services.in_turn():
+                self._render(self._rendering)
         except BaseException as error:
             self._error = error
         finally:
