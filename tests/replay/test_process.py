@@ -8,6 +8,7 @@ import pickle
 import random
 import signal
 import subprocess
+import sys
 import threading
 import time
 from pathlib import Path
@@ -292,3 +293,11 @@ def test_a_process_of_ours_is_no_simulator_while_it_starts_or_when_it_has_ended(
     while thread.is_alive():
         seen |= child_processes() - before
     assert not seen
+
+
+@pytest.mark.skipif(not Path("/proc/self/autogroup").exists(), reason="the kernel shares out among no sessions")
+def test_a_background_process_stands_back_with_its_session():
+    code = "import os; from tune_media.values.child_process import stand_back as f; f(19); print(os.nice(0)); "
+    command = [sys.executable, "-c", f"{code}print(open('/proc/self/autogroup').read())"]
+    told = subprocess.run(command, start_new_session=True, capture_output=True, text=True, check=True).stdout
+    assert (told.split()[0], told.split()[-1]) == ("19", "5")

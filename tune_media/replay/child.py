@@ -24,14 +24,14 @@ from tune_media.replay.landlock import refuse_writes
 from tune_media.replay.player import RenderError
 from tune_media.replay.recipe_player import RecipePlayer, Tell, cannot_make
 from tune_media.replay.touches import end_at_first_touch
-from tune_media.values.child_process import how_it_ended
+from tune_media.values.child_process import how_it_ended, stand_back
 from tune_media.values.problems import message_of, parts_of
 
 _WATCH_SECONDS = 1.0
 _SUBREAPER, _DIE_WITH_PARENT = 36, 1  # of prctl(2)
 
 
-def run(touches: int, folder: str) -> None:
+def run(touches: int, folder: str, niceness: int = 0) -> None:
     """Run ``main`` in a fork of this process, until SIGTERM or its end; then remove its folder.
 
     It ends with this process, and with it the processes of its envs; this one runs no code of the user's.
@@ -56,6 +56,7 @@ def run(touches: int, folder: str) -> None:
         os._exit(code)
     signal.pthread_sigmask(signal.SIG_UNBLOCK, signals)
     os.setsid()
+    stand_back(niceness)  # it may write outside no more, later
     signal.signal(signal.SIGTERM, lambda *_: os.killpg(0, signal.SIGKILL))
     _prctl(_DIE_WITH_PARENT, signal.SIGTERM)
     if os.getppid() == guard:
@@ -84,8 +85,6 @@ def main(touches: int, folder: str) -> None:
     is_confined = refuse_writes(folder)
     setup = _received(requests)  # reads the user's modules
     assert setup is not None
-    with contextlib.suppress(OSError):
-        os.nice(setup.pop("niceness"))
     try:
         made = RecipePlayer(**setup, is_confined=is_confined)
         player: RecipePlayer | RenderError = made
@@ -145,4 +144,4 @@ def _received(stream: IO[bytes]) -> dict[str, Any] | None:
 
 
 if __name__ == "__main__":
-    run(int(sys.argv[1]), sys.argv[2])
+    run(int(sys.argv[2]), sys.argv[3], int(sys.argv[1]))

@@ -54,7 +54,8 @@ class RenderProcess:
             raise ValueError(
                 "it is not known how the env is made: " + remedy("pass a function that makes it, " + argument("env="))
             )
-        self._setup = {"recipe": recipe, "env": env, "frame": frame, "niceness": niceness}
+        self._setup = {"recipe": recipe, "env": env, "frame": frame}
+        self._niceness = niceness
         self._variables = _BACKGROUND if niceness else {}
         self._process: ChildProcess | None = None
         self._log: IO[bytes] | None = None
@@ -216,6 +217,7 @@ class RenderProcess:
         try:
             self._process = ChildProcess(
                 "tune_media.replay.child",
+                str(self._niceness),
                 str(writer),
                 self._folder,
                 pass_fds=[writer],

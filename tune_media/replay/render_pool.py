@@ -19,11 +19,7 @@ IDLE_SECONDS = 60.0  # how long a process that renders waits for another tape be
 
 
 def background_niceness() -> int:
-    """Return the niceness of background processes: training comes first, and Ray's workers have 15.
-
-    It counts within a session alone if Linux has autogroups, and these processes have their own: one with the lowest
-    priority would get no time at all on a machine that others keep busy.
-    """
+    """Return the niceness of background processes: training comes first, and Ray's workers have 15."""
     return int(os.environ.get("TUNE_MEDIA_RENDER_NICENESS", "19"))
 
 

@@ -15,8 +15,21 @@ from pathlib import Path
 from typing import Any
 
 END_SECONDS = 10.0  # in which it ends by itself when it is not needed any more
+_OF_SESSION = 5  # the most: a third of what another session gets. 15 starved it on a machine full of other work
 _STARTING = threading.Lock()  # a child that is being started cannot be told from another fork of this process
 _STARTED: weakref.WeakSet[subprocess.Popen[bytes]] = weakref.WeakSet()
+
+
+def stand_back(niceness: int) -> None:
+    """Leave the processor to others, in a process that began its session.
+
+    Linux may share the processor out among sessions first (autogroup, see ``sched(7)``): there, the niceness of a
+    process counts within its session alone, and the session has one of its own.
+    """
+    with contextlib.suppress(OSError):  # a sandbox may forbid it
+        os.nice(niceness)
+    with contextlib.suppress(OSError):  # there are no such groups
+        Path("/proc/self/autogroup").write_text(str(min(niceness, _OF_SESSION)))
 
 
 class ChildProcess:

@@ -5,7 +5,6 @@
 
 from __future__ import annotations
 
-import os
 import sys
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -13,6 +12,7 @@ from typing import Any, ClassVar
 
 from typing_extensions import override
 
+from tune_media.values.child_process import stand_back
 from tune_media.values.file_medium import FileMedium
 from tune_media.values.medium import Medium, joined, new_id
 from tune_media.values.plain import pack, unpack
@@ -92,7 +92,7 @@ def tiled_clip(tiles: Sequence[Sequence[Any]], id: str, note: str | None) -> Fil
 
 def main() -> None:
     """Answer one request on the standard input: the arguments of ``tiled_clip``; an error is answered as its text."""
-    os.nice(int(sys.argv[1]))
+    stand_back(int(sys.argv[1]))
     try:
         answer: Any = tiled_clip(*unpack(sys.stdin.buffer.read()))
     except Exception as error:
