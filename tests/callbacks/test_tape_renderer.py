@@ -164,6 +164,29 @@ def test_the_tapes_of_each_key_are_rendered_in_order_and_a_few_of_a_recipe_in_a_
     assert [len(list(tapes)) for _, tapes in itertools.groupby(processes)] == [8, 8, 2, 2]
 
 
+def test_long_work_of_a_tracker_and_rendering_take_turns_until_the_end(tmp_path, monkeypatch):
+    class Slow(Notes):
+        niceness, patience, begun, may_end = 5, 0.5, threading.Event(), threading.Event()
+
+        def media(self, trial, entry):
+            self.begun.set()
+            self.may_end.wait(60)
+
+    rendered, render = [], RenderPool.render
+    monkeypatch.setattr(RenderPool, "render", lambda *tape, **how: (rendered.append(1), render(*tape, **how))[1])
+    sweep = Sweep(tmp_path, backend=Slow())
+    sweep.report(1, clip=tm.Artifact(b"1", name="1.bin"))
+    assert Slow.begun.wait(60)
+    sweep.report(2, best=taped_clip(2))
+    wait_until(lambda: sweep.session._renderer._worker is not None)
+    sweep.session._renderer._worker.join(0.5)
+    assert not rendered
+    sweep.end()
+    Slow.may_end.set()
+    assert rendered
+    assert listed(sweep)["best", 2] == "stored"
+
+
 def test_the_views_of_a_tape_are_rendered_at_once_and_the_tapes_in_order_by_one_process(tmp_path, gate):
     sweep = Sweep(tmp_path, backend=(notes := Notes()), strict=True, flush_seconds=600.0)
     views = {"left": "render", "right": "render"}
