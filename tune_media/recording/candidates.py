@@ -206,11 +206,14 @@ class Candidates:
         """Drop the oldest candidate that no selector of a few episodes, such as ``best``, chooses."""
         few = [rule for rule in self._plan.selectors if rule.local and (rule.limit or MAX_CANDIDATES) < MAX_CANDIDATES]
         chosen, _ = survivors(self.records(), few)  # add() has reported the errors
-        del self._held[next((id for id in self._held if id not in chosen), next(iter(self._held)))]
+        oldest = next((id for id in self._held if id not in chosen), next(iter(self._held)))
+        del self._held[oldest]
         many = [rule for rule in self._plan.selectors if rule not in few] or self._plan.selectors
         is_number = len(self._held) >= MAX_CANDIDATES
         limit = f"{MAX_CANDIDATES} episodes" if is_number else f"{MAX_CANDIDATE_BYTES // 2**20} MB of clips and steps"
         newest = f"the newest {MAX_CANDIDATES}" if is_number else "the newest episodes"
+        if self._plan.video is not None:
+            self.note(oldest, Problem.no_clip(f"more than {limit} were held in its round, and it was the oldest").text)
         self._problems.report(
             f"more than {limit} are held for keep={', '.join(repr(r.name) for r in many)} until the round ends (or "
             f"take() is called): the choice is now among {newest}; keep='best' holds fewer",

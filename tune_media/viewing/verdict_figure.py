@@ -84,8 +84,8 @@ def _draw(
             half = row.lead.half_runs
             _bar(right, place, max(row.lead.low, row.lead.value - half), min(row.lead.high, row.lead.value + half), 0.5)
             right.plot([row.lead.value], [place], "|", color=INK, ms=9, mew=1.6)
-        lead = wording.with_interval(row.lead.value, row.lead.low, row.lead.high, _DIGITS) if row.lead else ""
-        lead = lead.replace("[0,", "[more than 0,") if row.lead and row.lead.is_clear else lead
+        of_lead = (row.lead.value, row.lead.low, row.lead.high) if row.lead else (math.nan,) * 3
+        lead = wording.with_interval(*of_lead, _DIGITS, is_clear=row.lead is not None and row.lead.is_clear)
         look = {"transform": right.get_yaxis_transform(), "va": "center_baseline", "color": INK, "parse_math": False}
         right.text(1.03, place, f"{row.words}  {lead}".strip(), fontsize=TEXT - 1, **look)
 
