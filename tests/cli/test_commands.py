@@ -10,6 +10,7 @@ from click.testing import CliRunner
 import tune_media as tm
 from tests.support.commands import command
 from tests.support.recorded import make_experiment, make_trial
+from tests.support.viewing import write_run
 from tune_media.cli import main, viewers
 from tune_media.values.installing import pip_install
 from tune_media.viewing import grid_choice
@@ -187,6 +188,9 @@ def test_of_a_folder_with_several_experiments_their_names_are_listed(tmp_path):
     assert "trial" in command("list", f"{tmp_path}:a/c/d")
     assert "has no experiment 'a/x'" in command("list", f"{tmp_path}:a/x", code=2)
     assert len(tm.load(tmp_path / "a" / "b").trials) == 2
+    for name in ("lr", "seeds"):  # Tune's own files do not say when
+        write_run(tmp_path / "plain" / name / "trial", {}, {"training_iteration": 1})
+    assert [line.split()[1:] for line in command("list", tmp_path / "plain").splitlines()[1:3]] == [["1"], ["1"]]
 
 
 def test_a_clip_or_the_best_one_of_an_experiment_is_saved_as_a_gif(tmp_path):

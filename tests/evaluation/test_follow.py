@@ -130,6 +130,14 @@ def test_what_was_deleted_before_it_was_played_is_named_and_what_was_played_stay
     assert [(row.checkpoint, row.episodes) for row in found.checkpoints] == [(first.name, 2), (third.name, 2)]
 
 
+def test_what_one_folder_has_is_not_missing_in_another(tmp_path):
+    for step, folder in enumerate("aab", 1):
+        written(tmp_path / folder, step)
+    pattern = f"{tmp_path}/*/aim_*.json"
+    found = tm.evaluate(pattern, follow=True, until_idle=1.0, seeds=2, clips=None, **FUNCTIONS)
+    assert (len(found.checkpoints), found.problems) == (3, [])
+
+
 def test_one_that_could_not_be_played_is_not_said_to_be_deleted_first(tmp_path):
     folder = tmp_path / "models"
     first, second = (written(folder, step) for step in (1, 2))

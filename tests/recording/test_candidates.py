@@ -135,7 +135,7 @@ def test_candidates_are_bounded_in_bytes_too(monkeypatch):
     assert "MB of clips and steps are held for keep='all' until" in problem.text
     notes = [data.record.note for data in recorder.candidates.data() if data.record.note]
     assert len(notes) == problem.lost
-    assert all(note.startswith("no clip: more than 0 MB of clips and steps were held in its round") for note in notes)
+    assert all("MB of clips and steps were held in its round, and it was the oldest" in note for note in notes)
 
 
 def test_a_clip_that_is_larger_than_the_bound_stays_if_it_is_the_only_one(monkeypatch):

@@ -1,12 +1,14 @@
 import json
+import math
 
 import pytest
 
 import tune_media as tm
 from tests.support.recorded import make_trial
-from tests.support.viewing import index_lines, write_index, write_results
+from tests.support.viewing import index_lines, write_index, write_results, write_run
 from tune_media.experiment.trial_folders import LogDirectory, Trials
 from tune_media.values.score import Scores, known_returns
+from tune_media.viewing.figure import metric_of
 from tune_media.viewing.grid_choice import choose_tiles
 from tune_media.viewing.pages import TrialPages
 from tune_media.viewing.trials import trial_table
@@ -36,6 +38,14 @@ def test_table_grid_catalog_and_viewer_rank_by_the_mean_return_of_the_last_evalu
     name = known_returns(page["metrics"]["metrics"])[0]
     assert page["metrics"]["metrics"][name] == [10.0, 40.0, 20.0]
     assert page["returns"][name] == "mean evaluation return"
+    assert metric_of(catalog, None) == name
+
+
+def test_a_return_that_is_finite_in_no_trial_ranks_none_and_is_not_drawn(tmp_path):
+    without = {"evaluation": {"env_runners": {"episode_return_mean": math.nan}}}
+    write_run(tmp_path / "a", {}, {"env_runners": {"episode_return_mean": 1.0}, **without})
+    catalog = tm.load(tmp_path)
+    assert metric_of(catalog, None) == catalog.scores.metric == "env_runners/episode_return_mean"
 
 
 def test_without_results_the_best_clip_ranks_and_evaluation_comes_before_training(experiment):

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from typing import TYPE_CHECKING
 
 import click
@@ -102,7 +101,7 @@ def _experiments(several: SeveralExperimentsError) -> Outcome:
     facts, rows = [], [["experiment", "runs", "newest"]]
     for one in several.experiments:
         facts.append({"experiment": several.argument_of(one), "runs": one.runs, "newest": one.newest})
-        rows.append([one.name, f"{one.runs:,}", time.strftime("%Y-%m-%d %H:%M", time.localtime(one.newest))])
+        rows.append([one.name, f"{one.runs:,}", one.shown_time])
     what_to_do = message_of(several).remedy
     return Outcome(iter(facts), [laid_out(rows), in_lines(what_to_do[:1].upper() + what_to_do[1:])])
 

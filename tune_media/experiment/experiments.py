@@ -61,6 +61,11 @@ class Experiment:
     has_ours: bool = True
     """Whether Tune or a recorder of ours wrote any of its trials: no other has tapes."""
 
+    @property
+    def shown_time(self) -> str:
+        """When that was, in local time; empty if it is not known."""
+        return time.strftime("%Y-%m-%d %H:%M", time.localtime(self.newest)) if self.newest else ""
+
 
 @dataclass(frozen=True)
 class FoundTrials:

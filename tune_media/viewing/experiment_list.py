@@ -103,7 +103,7 @@ class ExperimentList:
         experiments = self._experiments()
         rows = [
             f'<tr><td><a style="color: var(--accent)" href="of/{id}/">{html.escape(one.name)}</a></td>'
-            f"<td>{one.runs:,}</td><td>{time.strftime('%Y-%m-%d %H:%M', time.localtime(one.newest))}</td></tr>"
+            f"<td>{one.runs:,}</td><td>{one.shown_time}</td></tr>"
             for id, one in experiments.items()
         ]
         title, count = html.escape(self._folder.name), counted(len(experiments), "experiment")

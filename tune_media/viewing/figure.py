@@ -112,12 +112,14 @@ def label_of(metric: str) -> str:
 
 def metric_of(catalog: Catalog, metric: str | None) -> str:
     """Return the whole name of a metric; of None that of the mean return which ranks the trials."""
-    returns = score.known_returns(name for trial in catalog.trials for name in trial.last_metrics)
-    if metric is None and not returns:
+    if metric is not None:
+        return metric_named(catalog.trials, metric)
+    ranks = score.Scores.of([trial.last_metrics for trial in catalog.trials], []).metric
+    if ranks is None:
         raise ValueError(
             "No trial reports a mean return: " + remedy("pass " + argument("metric=") + ", the name of a metric.")
         )
-    return returns[0] if metric is None else metric_named(catalog.trials, metric)
+    return ranks
 
 
 @contextlib.contextmanager
