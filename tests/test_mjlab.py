@@ -24,7 +24,7 @@ def test_a_training_of_mjlab_is_a_trial_with_its_clips_and_its_hyperparameters(t
     subprocess.run(command, cwd=ROOT, check=True)
     (trial,) = tm.load(tmp_path / "cartpole").trials
     assert trial.status.word == "terminated"
-    assert trial.curves()["step"] == [1, 2, 3]
+    assert trial.curves()["step"] == [0, 1, 2, 3]
     assert trial.last_metrics["episode_return_mean"] > 0
     assert [(line["step"], line["frames"]) for line in trial.lines] == [(0, 10), (2, 10)]
     assert (trial.config["algorithm/gamma"], trial.config["env/scene/num_envs"]) == (0.99, 8)

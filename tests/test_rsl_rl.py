@@ -76,8 +76,8 @@ def test_each_iteration_is_a_result_and_names_its_checkpoint(run, begin):
     writer.save_model(str(run / "model_3.pt"), 3)
     writer.stop()
     (trial,) = tm.load(run.parent).trials
-    assert trial.curves()["step"] == [1, 2, 3]  # the viewer has no step 0
-    assert trial.curves()["metrics"]["episode_return_mean"] == [10, 20, 30]
+    assert trial.curves()["step"] == [0, 1, 2, 3]
+    assert trial.curves()["metrics"]["episode_return_mean"] == [0, 10, 20, 30]
     results = [json.loads(line) for line in (run / "result.json").read_text().splitlines()]
     assert [(one["training_iteration"], one.get("checkpoint_dir_name"), one["done"]) for one in results] == [
         (0, "model_0.pt", False),
@@ -148,7 +148,7 @@ def test_a_run_that_goes_on_has_each_clip_once_and_what_it_left_behind_is_rolled
     back = [(4, True), (5, True), (6, True), (7, True)]
     assert sorted(found) == sorted([(0, False), (1, False), (2, False), (3, False), (3, False), *back])
     (trial,) = tm.load(run).trials
-    assert trial.curves()["step"] == [1, 2, 3, 4, 5]
+    assert trial.curves()["step"] == [0, 1, 2, 3, 4, 5]
     assert trial.config == {"num_steps_per_env": 8, "seed": 1}
     paths = [run / line["path"] for line in trial.lines]
     assert {path.read_bytes() for path in paths} == {mp4(n) for n in (*range(8), 20)}
@@ -264,7 +264,7 @@ def test_every_call_reaches_another_writer_and_a_fault_of_it_is_one_warning(run,
     assert told.startswith(
         "tune_media: not logged by also=: tests.test_rsl_rl:Failing.add_scalar raised ConnectionError"
     )
-    assert tm.load(other).trials[0].curves()["step"] == [1, 2]
+    assert tm.load(other).trials[0].curves()["step"] == [0, 1, 2]
 
     with pytest.raises(TypeError, match="project"):  # its own error, before training
         LogWriter(str(other), {"class_name": f"{__name__}:Failing"})
@@ -317,7 +317,7 @@ def test_the_real_runner_two_seeds_of_two_settings_one_killed_and_resumed(tmp_pa
         steps = [0, 2, 4, 4, 6] if name == "0.001_0" else [0, 2, 4, 6]
         assert [line["step"] for line in trial.lines] == steps
         assert all(started < line["time"] <= time.time() and line["frames"] == 4 for line in trial.lines)
-        assert trial.curves()["step"] == [1, 2, 3, 4, 5, 6, 7, 8]
+        assert trial.curves()["step"] == [0, 1, 2, 3, 4, 5, 6, 7, 8]
         assert {"Loss/value", "Episode/distance", "episode_return_mean"} <= trial.last_metrics.keys()
     assert set(catalog.differing_params) == {"algorithm/learning_rate", "seed"}
     assert catalog.compare()["n"].tolist() == [2, 2]

@@ -109,7 +109,7 @@ def test_processes_with_rsl_rls_log_writer_of_which_an_early_stop_leaves_nothing
     assert catalog.differing_params == ["agent.algorithm.learning_rate"]
     assert {trial.status.word for trial in catalog.trials} == {"terminated"}
     steps = {trial.config["agent.algorithm.learning_rate"]: trial.curves()["step"] for trial in catalog.trials}
-    assert steps == {1e-3: list(range(1, 30)), 1e-5: [1, 2, 3], 1e-1: [1, 2, 3]}  # no iteration twice or left out
+    assert steps == {1e-3: list(range(30)), 1e-5: [0, 1, 2, 3], 1e-1: [0, 1, 2, 3]}  # no iteration twice or left out
     assert [row["note"] for row in catalog] == [f"iteration {row['step']}" for row in catalog]
     assert sorted(row["step"] for row in catalog) == [0, 0, 0, 5, 10, 15, 20, 25]
     processes = [Path("/proc", path.read_text().split()[1]) for path in tmp_path.glob("logs/*/output.txt")]

@@ -71,7 +71,7 @@ class FinishedTrial:
             config,
             TrialLocation(files.filesystem, files.path, Path(files.path), id),
             searched=searched_params(config, chosen) if chosen else files.params,
-            time=result_time(first) or files.newest,
+            time=next(filter(None, map(result_time, map(json_object, results))), files.newest),
         )
         ended = _ended(files, last)
         return cls(files, results, info, STATUS_OF.get(state.status, ended) if state else ended, chosen)

@@ -72,8 +72,8 @@ class LoopEpisodes:
 
     def reported(self) -> Iterator[dict[str, Any]]:
         """Yield the results as Tune would report them, with their time."""
-        times = dict(zip(self.table["env_steps"].to_pylist(), self.table["finished_at"].to_pylist(), strict=True))
-        return _reported(self.results, times)
+        steps, times = (self.table[name].to_pylist() for name in ("env_steps", "finished_at"))
+        return _reported(self.results, {step or 0: time for step, time in zip(steps, times, strict=True)})
 
     def _results_of(self, section: str) -> Iterator[dict[str, Any]]:
         windows = self._windows(section)
@@ -130,20 +130,21 @@ def episodes_of_run(run: ForeignRun) -> LoopEpisodes | None:
 
 def results_of_run(run: ForeignRun, episodes: LoopEpisodes | None) -> list[dict[str, Any]]:
     """Return the results of a run by their steps: its curves, and the numbers of its episodes that they lack."""
-    found: dict[float, dict[str, Any]] = {}
+    found: dict[float | None, dict[str, Any]] = {}  # None: of an evaluation of unknown step
     for curve in run.curves:
         for step, value in zip(curve.steps, curve.values, strict=True):
             found.setdefault(step, {"timesteps_total": step})[curve.name] = value
     names = {curve.name for curve in run.curves}
     for result in episodes.results if episodes else ():
         numbers = {name: value for name, value in numbers_of(result).items() if name not in names}
-        found.setdefault(result["timesteps_total"] or 0, {}).update(numbers)  # of an evaluation of unknown step: 0
-    return [found[step] for step in sorted(found)]
+        step = result["timesteps_total"]
+        found.setdefault(step, {} if step is None else {"timesteps_total": step}).update(numbers)
+    return [found[step] for step in sorted(found, key=lambda number: number or 0)]
 
 
 def reported_of_run(run: ForeignRun, results: Sequence[Mapping[str, Any]]) -> Iterator[dict[str, Any]]:
     """Yield the results of a run as Tune would report them, with their time, if it is known."""
-    times = {episode.step: episode.finished_at for episode in run.episodes if episode.step and episode.finished_at}
+    times = {episode.step or 0: episode.finished_at for episode in run.episodes if episode.finished_at}
     times |= {step: time for curve in run.curves for step, time in zip(curve.steps, curve.times, strict=False)}
     return _reported(results, times)
 
@@ -151,11 +152,16 @@ def reported_of_run(run: ForeignRun, results: Sequence[Mapping[str, Any]]) -> It
 def _reported(results: Sequence[Mapping[str, Any]], times: Mapping[float, float]) -> Iterator[dict[str, Any]]:
     """Yield results in the order of their steps as Tune would report them: one a step, which is their iteration.
 
-    >>> list(_reported([{"timesteps_total": 8.0, "loss": 1}, {"timesteps_total": 8.0, "lr": 2}, {"lr": 3}], {8: 5.0}))
-    [{'training_iteration': 8, 'timestamp': 5.0, 'timesteps_total': 8, 'loss': 1, 'lr': 2}]
+    Those of unknown step are at step 0.
+
+    >>> results = [{"lr": 3}, {"timesteps_total": 0, "eps": 1}, {"timesteps_total": 8.0, "eps": 2}]
+    >>> for result in _reported(results, {8: 5.0}):
+    ...     print(result)
+    {'training_iteration': 0, 'lr': 3, 'timesteps_total': 0, 'eps': 1}
+    {'training_iteration': 8, 'timestamp': 5.0, 'timesteps_total': 8, 'eps': 2}
     """
-    for step, at_step in itertools.groupby(results, key=lambda result: result.get("timesteps_total")):
-        if iteration := whole_number(step):
-            time = {"timestamp": times[step]} if step in times else {}
-            joined = functools.reduce(operator.or_, map(dict, at_step))
-            yield {"training_iteration": iteration, **time, **joined, "timesteps_total": iteration}
+    for step, at_step in itertools.groupby(results, key=lambda result: result.get("timesteps_total") or 0):
+        time = {"timestamp": times[step]} if step in times else {}
+        joined = functools.reduce(operator.or_, map(dict, at_step))
+        iteration = whole_number(step)
+        yield {"training_iteration": iteration, **time, **joined, "timesteps_total": iteration}

@@ -51,6 +51,15 @@ def result_step(result: dict[str, Any]) -> int:
     return whole_number(result.get("timesteps_total")) or whole_number(result.get("training_iteration"))
 
 
+def has_step(result: dict[str, Any]) -> bool:
+    """Return whether a result says at which step it is.
+
+    >>> has_step({"timesteps_total": None, "training_iteration": 0}), has_step({"timesteps_total": None, "score": 1})
+    (True, False)
+    """
+    return any(math.isfinite(as_number(result.get(name))) for name in ("timesteps_total", "training_iteration"))
+
+
 def counting(iterations: Sequence[Any]) -> list[bool]:
     """Return whether each result counts, by the training iterations in the order of the file (None if it has none).
 

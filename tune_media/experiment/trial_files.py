@@ -482,13 +482,13 @@ class TrialFiles:
     def curves(self) -> dict[str, Any]:
         """Return each metric over training: ``{"step": [...], "metrics": {name: [...]}}``, null if it is not finite.
 
-        Results that were rolled back are left out. An evaluation that RLlib repeats until the next one is one point.
-        Beyond 64 MB, every second line is read, or every third, and so on.
+        Results that were rolled back, or have no step, are left out. An evaluation that RLlib repeats until the next
+        one is one point. Beyond 64 MB, every second line is read, or every third, and so on.
         """
         rows: list[tuple[Any, int, dict[str, float]]] = []
         for result in self._each_result():
             step = results.result_step(result)
-            if step and math.isfinite(as_number(step)):
+            if results.has_step(result) and math.isfinite(as_number(step)):
                 rows.append((result.get("training_iteration"), step, finite_numbers(numbers_of(result))))
         counts = results.counting([iteration for iteration, _, _ in rows])
         counted = [row for row, does in zip(rows, counts, strict=True) if does]
