@@ -160,6 +160,19 @@ def test_tensorboard_has_the_whole_experiment_once_however_often_it_is_exported(
             assert events.Histograms("train/episodes/speed")[0].histogram_value.num == 5
 
 
+def test_trials_of_several_sweeps_keep_folders_of_their_own_in_tensorboard(tmp_path):
+    for score, name in enumerate(("a/lr=1_0", "b/lr=1_0", "b/lr 1_0", "b/lr_1_0")):
+        folder = tmp_path / "results" / name
+        folder.mkdir(parents=True)
+        (folder / "params.json").write_text("{}")
+        (folder / "result.json").write_text(json.dumps({"training_iteration": 1, "score": score}) + "\n")
+    for _ in range(2):
+        assert tm.export.to_tensorboard(tmp_path / "results", tmp_path / "tb").trials == 4
+        events = [tensorboard_events(file.parent) for file in (tmp_path / "tb").rglob("*tfevents*")]
+        assert sorted(one.Scalars("ray/tune/score")[0].value for one in events) == [0, 1, 2, 3]
+    assert (tmp_path / "tb" / "a" / "lr=1_0").is_dir()
+
+
 def test_a_folder_with_event_files_of_another_writer_is_left_alone(experiment):
     first, _ = trials_of(experiment)
     (first / "events.out.tfevents.1.host").write_bytes(b"")

@@ -14,7 +14,7 @@ from tune_media.values.checks import a_function, an_instance, as_shown
 from tune_media.values.options import MediaOptions
 from tune_media.values.problems import argument
 from tune_media.values.secrets import error_text
-from tune_media.viewing.catalog import load
+from tune_media.viewing.catalog import Catalog, load
 
 if TYPE_CHECKING:
     from tune_media.callbacks.backend import Backend
@@ -62,7 +62,8 @@ def to_tracker(
     if not isinstance(callback, MediaLoggerCallback):
         got = as_shown(callback)
         raise TypeError(f"to_tracker takes a callback such as tune_media.MLflowMediaLoggerCallback(...), got {got}.")
-    return _export(path, filesystem, callback.backend, callback.given_options or MediaOptions(), progress)
+    catalog = _loaded(path, filesystem, progress)
+    return _export(catalog, callback.backend, callback.given_options or MediaOptions(), progress)
 
 
 def to_tensorboard(
@@ -102,22 +103,23 @@ def to_tensorboard(
         is_file = f" takes a folder, and {str(folder)!r} is a file."
         raise FileExistsError(argument("to_tensorboard(output=...)") + is_file)
     an_instance("tune_media.MediaOptions", MediaOptions).check("to_tensorboard(options=...)", options)
-    return _export(path, filesystem, TensorBoardFolder(folder), options or MediaOptions(), progress)
+    catalog = _loaded(path, filesystem, progress)
+    backend = TensorBoardFolder(folder, {trial.path: trial.name for trial in catalog.trials})
+    return _export(catalog, backend, options or MediaOptions(), progress)
+
+
+def _loaded(path: str | Path, filesystem: pyarrow.fs.FileSystem | None, progress: Callable[[str], None]) -> Catalog:
+    a_function("a trial's name").check("progress=", progress)
+    return load(path, filesystem)
 
 
 def _export(
-    path: str | Path,
-    filesystem: pyarrow.fs.FileSystem | None,
-    backend: Backend,
-    options: MediaOptions,
-    progress: Callable[[str], None],
+    catalog: Catalog, backend: Backend, options: MediaOptions, progress: Callable[[str], None]
 ) -> ExportSummary:
     from tune_media.callbacks.backend import Context
     from tune_media.callbacks.finished_trial import AlreadyThereError, ExportSummary, FinishedTrial, log_trial
 
-    a_function("a trial's name").check("progress=", progress)
     exported = ExportSummary()
-    catalog = load(path, filesystem)
     backend.prepare_export()
     backend.context = Context(options, exported.problems)
     try:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 import shutil
 import tempfile
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -19,22 +20,23 @@ from tune_media.ray_compat import set_event_writer_class
 from tune_media.storage.entry import MediaEntry
 from tune_media.storage.filesystem import write_atomically
 from tune_media.storage.location import TrialLocation
-from tune_media.values.safe_names import safe_name
+from tune_media.values.safe_names import name_digest, safe_name
 
 _NAME = "events.out.tfevents.0000000000.tune_media.export"
 
 
 class TensorBoardFolder(TensorBoardBackend):
-    """Writes the event file of each trial to ``<folder>/<trial>``, with the times of the results.
+    """Writes the event file of each trial to a folder of its name, with the times of the results.
 
-    The file is replaced as a whole when the trial ends, so that an export that is made again doubles nothing.
+    The file is replaced as a whole when the trial ends, so that an export that is made again doubles nothing. ``names``
+    are those of all trials by their paths; they begin with the experiment's if there are several.
     """
 
-    def __init__(self, folder: Path) -> None:
+    def __init__(self, folder: Path, names: Mapping[str, str]) -> None:
         rays = TBXLoggerCallback()
         set_event_writer_class(rays, EventWriter)
         super().__init__(rays)
-        self._folder = folder
+        self._folder, self._names = folder, names
         self._written: dict[str, TrialInfo] = {}  # the trials that have begun, with the folders that are written to
 
     @override
@@ -82,14 +84,22 @@ class TensorBoardFolder(TensorBoardBackend):
         self._written.clear()
 
     def target(self, trial: TrialInfo) -> Path:
-        """Return the folder of a trial's event file: its path is the trial's name if that is one, else its folder's."""
-        name = trial.name if "/" in trial.name else Path(trial.location.path).name or trial.trial_id
-        parts = (safe_name(part, "_.=-,") if part.strip(".") else "_" * len(part) for part in name.split("/"))
-        return self._folder.joinpath(*parts)
+        """Return the folder of a trial's event file."""
+        return self._folder.joinpath(*map(_folder_name, self._names[trial.location.path].split("/")))
 
     @override
     def _announce(self, trial: TrialInfo) -> None:
         """Print nothing: the trials' folders are temporary."""
+
+
+def _folder_name(name: str) -> str:
+    """Return a part of a name as that of a folder; different names stay different.
+
+    >>> _folder_name("lr=0.1"), _folder_name("lr 0.1"), _folder_name("..")
+    ('lr=0.1', 'lr_0.1-0b7699781f37', '__-5ec1f7e700f3')
+    """
+    safe = safe_name(name, "_.=-,") if name.strip(".") else "_" * len(name) or "_"
+    return safe if safe == name else f"{safe}-{name_digest(name)}"
 
 
 @dataclasses.dataclass(eq=False)
