@@ -121,7 +121,7 @@ def _export(
 
     exported = ExportSummary()
     backend.prepare_export()
-    backend.context = Context(options, exported.problems)
+    backend.context = Context(options, exported.problems, catalog.trials)
     try:
         for trial in catalog.trials:
             if trial.is_abandoned:

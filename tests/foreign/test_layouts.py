@@ -15,6 +15,7 @@ import tune_media as tm
 from tests.support.commands import command
 from tests.support.foreign.toy_env import ENV_ID, clip, gains, make, play
 from tests.support.foreign_run import FOREIGN
+from tune_media.callbacks.backend import clips_best_first
 from tune_media.experiment.experiments import experiments_at
 from tune_media.experiment.trial_folders import LogDirectory, Trials
 from tune_media.viewing.web import ViewerApp
@@ -427,18 +428,28 @@ def started(folder):
     return tracker.started
 
 
+def test_trackers_get_numbers_of_unknown_step_and_the_best_clip_of_a_run():
+    tracker = Names()
+    done = tm.export.to_tracker(FOREIGN / "lerobot_eval", tm.MediaLoggerCallback(tracker))
+    assert (done.results, len(tracker.best), done.problems) == (done.trials, done.trials, [])
+    assert all(report.step == 0 and EVALUATED in report.flat for report in tracker.reports)
+    assert tm.load(FOREIGN / "lerobot_eval").trials[0].curves()["step"] == []  # nothing to draw
+
+
 class Names(tm.Backend):
     def __init__(self):
-        self.started = []
+        self.started, self.reports, self.best = [], [], []
 
     def start(self, trial):
         self.started.append((trial.trial_id, trial.name))
 
     def metrics(self, trial, report):
-        pass
+        self.reports.append(report)
 
     def media(self, trial, entry):
         pass
 
     def end(self, trial, status):
         assert status == "finished"  # MLflow would say KILLED, W&B crashed
+        best = clips_best_first(trial, self.context)[:1]
+        self.best += [content for line in best if (content := self.context.content(trial, line["path"]))]

@@ -16,6 +16,7 @@ from tune_media.callbacks.backend import Backend, Context, Report, StorageAwayEr
 from tune_media.callbacks.rows import episodes_row, medium_row, read_media_row
 from tune_media.storage.entry import MediaEntry
 from tune_media.storage.episode_files import file_names
+from tune_media.storage.filesystem import read_if_there
 from tune_media.storage.index_lines import Line, read_index
 from tune_media.storage.location import TrialLocation
 from tune_media.values.plain import pack, unpack
@@ -46,6 +47,10 @@ class PlainContext(Context):
     def lines(self, trial: TrialInfo) -> list[Line]:
         self.wait_for_storage()
         return [line.fields() for line in read_index(trial.location.filesystem, trial.location.path)[0]]
+
+    def content(self, trial: TrialInfo, path: str) -> bytes | None:
+        """Return a file of a trial by its path in an index line; None if it is gone."""
+        return read_if_there(trial.location.filesystem, trial.location.on_storage(path))
 
 
 def a_trial(folder: Path, **config: Any) -> TrialInfo:

@@ -12,7 +12,7 @@ import logging
 import math
 import tempfile
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, Literal, NamedTuple
@@ -21,7 +21,6 @@ from tune_media.ray_compat import callbacks_of_experiment
 from tune_media.storage.entry import STORED, MediaEntry
 from tune_media.storage.index_lines import Line
 from tune_media.storage.location import TrialLocation
-from tune_media.storage.trial_media import read_trial
 from tune_media.values.number import as_number
 from tune_media.values.options import MediaOptions
 from tune_media.values.score import clip_rank, does_count
@@ -29,6 +28,8 @@ from tune_media.values.secrets import error_text
 
 if TYPE_CHECKING:
     from ray.tune.experiment import Trial
+
+    from tune_media.experiment.trial_files import TrialFiles
 
 logger = logging.getLogger("tune_media")
 
@@ -115,10 +116,12 @@ class Context:
     Args:
         options: The user's options.
         problems: Gets a sentence for each fault.
+        trials: The files of the trials of the experiment.
     """
 
-    def __init__(self, options: MediaOptions, problems: list[str]) -> None:
+    def __init__(self, options: MediaOptions, problems: list[str], trials: Iterable[TrialFiles] = ()) -> None:
         self._options, self._problems = options, problems
+        self._files = {trial.path: trial for trial in trials}
 
     @property
     def options(self) -> MediaOptions:
@@ -163,7 +166,13 @@ class Context:
 
     def lines(self, trial: TrialInfo) -> list[Line]:
         """Return the index lines of a trial that has ended; raises ``OSError`` if the storage does not have them."""
-        return list(read_trial(trial.location.filesystem, trial.location.path).lines)
+        return self._files[trial.location.path].lines
+
+    def content(self, trial: TrialInfo, path: str) -> bytes | None:
+        """Return a file of a trial by its path in an index line; None if it is gone. Raises ``OSError``."""
+        with contextlib.suppress(FileNotFoundError):
+            return self._files[trial.location.path].read_media(path)
+        return None
 
     def scratch(self) -> Path:
         """Return a new folder on this machine's disk. The files of a killed process in it go with its outbox."""

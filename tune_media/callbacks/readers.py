@@ -19,6 +19,7 @@ from tune_media.callbacks.outbox import DATA_KINDS, Row
 from tune_media.callbacks.outbox_thread import OutboxThread
 from tune_media.callbacks.rows import AgainRow, BackRow, CheckpointRow, EndRow, MediumRow, ResultRow, StartRow
 from tune_media.callbacks.services import TRACKER_SHARE, Services, Storage
+from tune_media.storage.filesystem import read_if_there
 from tune_media.storage.index_lines import Line, read_index
 from tune_media.values.checks import first_names
 from tune_media.values.options import MediaOptions
@@ -153,6 +154,10 @@ class BackendReader(Reader, Context):
         """Return the index lines of a trial that has ended: once its last row is stored, they are all in its index."""
         self.wait_for_storage()
         return [line.fields() for line in read_index(trial.location.filesystem, trial.location.path)[0]]
+
+    def content(self, trial: TrialInfo, path: str) -> bytes | None:
+        """Return a file of a trial by its path in an index line; None if it is gone."""
+        return read_if_there(trial.location.filesystem, trial.location.on_storage(path))
 
     def scratch(self) -> Path:
         """Return a new folder on this machine's disk."""

@@ -25,11 +25,15 @@ def numbers_of(values: Mapping[str, Any]) -> dict[str, float]:
     return numbers
 
 
-def caption_of(facts: Mapping[str, Any], step: int) -> str:
-    """Return the text of a clip's caption, such as ``return 231, length 231, step 4000``."""
+def caption_of(facts: Mapping[str, Any], *others: object) -> str:
+    """Return the text of a clip's caption: what is known of its episode, and others that are not empty.
+
+    >>> caption_of({"episode_return": 231.0, "episode_length": 231}, "step 4000"), caption_of({}, None)
+    ('return 231, length 231, step 4000', '')
+    """
     parts = []
     if isinstance(facts.get("episode_return"), (int, float)):
         parts.append(f"return {facts['episode_return']:.6g}")
     if facts.get("episode_length") is not None:
         parts.append(f"length {facts['episode_length']}")
-    return ", ".join([*parts, f"step {step}"])
+    return ", ".join([*parts, *(str(other) for other in others if other)])

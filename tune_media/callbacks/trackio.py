@@ -116,7 +116,7 @@ class TrackioBackend(Backend):
             if medium.kind == "image":
                 value: Any = trackio.Image(file, facts.get("caption"))
             else:
-                value = trackio.Video(file, caption_of(facts, entry.step))
+                value = trackio.Video(file, caption_of(facts, f"step {entry.step}"))
             yield entry.tag, names.as_file(value, file)
 
     def _write(self, trial: TrialInfo, row: dict[str, Any], step: int, seconds: float, id: str) -> None:

@@ -11,8 +11,8 @@ from tune_media.encoding.gif import gif_from_video
 
 
 def test_a_caption_says_return_length_and_step():
-    assert caption_of({"episode_return": -0.5, "episode_length": 7}, 10) == "return -0.5, length 7, step 10"
-    assert caption_of({"frames": 3}, 10) == "step 10"
+    assert caption_of({"episode_return": -0.5, "episode_length": 7}, "step 10") == "return -0.5, length 7, step 10"
+    assert caption_of({"frames": 3, "episode_return": 12345.6}, None) == "return 12345.6"
 
 
 def test_the_caption_is_above_every_frame_of_the_gif(frames):

@@ -29,10 +29,13 @@ def test_a_clip_plays_as_a_gif_of_the_wanted_width_below_a_caption(written, fram
     record = tm.EpisodeRecord("e", 9.0, 4)
     clip = tm.Video(frames(5, 64, 96), fps=10, episode=record)
     add_gif(writer, "train/clip", clip.content(), clip.facts(), 7, tm.MediaOptions(gif_width=48))
-    (proto,) = read("train/clip")
+    add_gif(writer, "train/far", clip.content(), {}, 7, tm.MediaOptions(gif_width=48))  # of another tool, on S3
+    (proto,), (far,) = read("train/clip"), read("train/far")
     gif = PIL.Image.open(io.BytesIO(proto.string_val[2]))
     assert (gif.format, gif.n_frames, gif.width) == ("GIF", 5, 48)
     assert gif.height > 32  # the caption is above the picture
+    assert list(proto.string_val[:2]) == [b"48", str(gif.height).encode()]
+    assert far.string_val[0] == b"48"
     assert [frame.info["duration"] for frame in PIL.ImageSequence.Iterator(gif)] == [100] * 5
 
 

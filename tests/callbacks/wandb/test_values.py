@@ -2,7 +2,8 @@ import numpy as np
 import pytest
 
 import tune_media as tm
-from tune_media.callbacks.wandb.values import as_item, caption_of, is_excluded
+from tune_media.callbacks.wandb.values import as_item, is_excluded
+from tune_media.experiment.stored_media import StoredMedium
 from tune_media.storage.entry import MediaEntry
 
 pytest.importorskip("wandb")
@@ -21,9 +22,9 @@ def test_a_clip_is_its_file_with_a_caption_at_its_training_iteration(frames):
     assert item["content"] == video.content()
     assert item["caption"] == "return 191, length 191, e7"
     assert item["facts"]["episode_return"] == 191.0
-    assert caption_of({}, None) is None
-    facts = {"episode_return": 12345.6, "episode_length": 9, "episode_id": "e"}
-    assert caption_of(facts, None).startswith("return 12345.6,")
+    of_another_tool = {"id": "c", "kind": "video", "path": "a_return_11.mp4", "episode_return": 11.0}
+    for facts, caption in ((of_another_tool, "return 11"), ({**of_another_tool, "episode_return": None}, None)):
+        assert as_item(entry_of(StoredMedium(facts, str.encode)))["caption"] == caption
 
 
 def test_a_histogram_has_no_more_bins_than_wandb_takes_and_loses_no_value():

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import struct
 from collections.abc import Mapping
 from typing import Any
 
@@ -21,9 +22,10 @@ def add_gif(writer: Any, tag: str, video: bytes, facts: Mapping[str, Any], step:
     """Add a clip as an animated GIF."""
     from tune_media.encoding.gif import gif_from_video
 
-    header = functools.partial(caption_strip, caption_of(dict(facts), step))
+    header = functools.partial(caption_strip, caption_of(facts, f"step {step}"))
     gif = gif_from_video(video, options.gif_width, options.gif_fps, header=header)
-    add_image(writer, tag, gif, facts["width"], facts["height"], step)
+    width, height = struct.unpack_from("<HH", gif, 6)  # of a clip far away, no header was read
+    add_image(writer, tag, gif, width, height, step)
 
 
 def add_image(writer: Any, tag: str, encoded: bytes, width: int, height: int, step: int) -> None:

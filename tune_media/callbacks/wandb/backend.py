@@ -24,7 +24,6 @@ from tune_media.callbacks.wandb.values import as_item, best_item, is_excluded, i
 from tune_media.experiment.params import title_of_choice
 from tune_media.experiment.trial_files import TrialFiles
 from tune_media.storage.entry import MediaEntry
-from tune_media.storage.filesystem import read_if_there
 from tune_media.values.secrets import keep_secret
 
 if TYPE_CHECKING:
@@ -147,8 +146,7 @@ class WandbBackend(Backend):
         with self.context.guard("reading the best clip"):
             for line in clips_best_first(trial, self.context):
                 if not is_excluded(line["section"], line["key"], self._rays.excludes):
-                    place = trial.location
-                    return best_item(line, read_if_there(place.filesystem, place.on_storage(line["path"])))
+                    return best_item(line, self.context.content(trial, line["path"]))
         return None
 
     @override

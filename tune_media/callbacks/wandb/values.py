@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from typing import Any
 
 import numpy as np
 
+from tune_media.callbacks.shown_values import caption_of
 from tune_media.callbacks.wandb import private_names
+from tune_media.experiment.stored_media import iteration_of
 from tune_media.storage.entry import MediaEntry
 from tune_media.storage.index_lines import Line
 from tune_media.values.artifact import Artifact
@@ -56,29 +58,22 @@ def as_item(entry: MediaEntry) -> dict[str, Any]:
     if isinstance(medium, (EpisodeBatch, Histogram)):
         return {**item, "histograms": {tag: _bins(histogram) for tag, histogram in entry.histograms().items()}}
     facts = medium.facts()
-    caption = medium.caption if isinstance(medium, Image) else caption_of(facts, medium.note)
+    known = caption_of(facts, facts.get("episode_id"), medium.note) or None
+    caption = medium.caption if isinstance(medium, Image) else known
     name = medium.name if isinstance(medium, Artifact) else item["name"]
     return {**item, "content": medium.content(), "facts": facts, "caption": caption, "given_name": name}
 
 
 def best_item(line: Line, content: bytes | None) -> dict[str, Any]:
     """Return a trial's best clip in plain values, of its index line and its file, which may have been deleted."""
-    step = whole_number(line.get("training_iteration"))
-    number, length = as_number(line["episode_return"]), whole_number(line.get("episode_length"))
+    step = iteration_of(line)
     return {
-        **{"section": line["section"], "step": step, "best_return": number, "episode_length": length},
-        "caption": f"return {number:.6g}, length {length}, step {step}",
+        **{"section": line["section"], "step": step, "best_return": as_number(line["episode_return"])},
+        "episode_length": whole_number(line.get("episode_length")) or None,
+        "caption": caption_of(line, f"step {step}"),
         "name": str(line["path"]).rpartition("/")[2],
         "content": content,
     }
-
-
-def caption_of(facts: Mapping[str, Any], note: str | None) -> str | None:
-    """Return a line about a clip's episode, or None if nothing is known of it."""
-    parts = []
-    if "episode_return" in facts:
-        parts = [f"return {facts['episode_return']:.6g}", f"length {facts['episode_length']}", facts["episode_id"]]
-    return ", ".join([*parts, *([note] if note else [])]) or None
 
 
 def _bins(histogram: Histogram) -> tuple[list[float], list[float]] | None:
