@@ -24,7 +24,11 @@ def experiment(tmp_path):
     return tmp_path
 
 
-def test_table_grid_catalog_and_viewer_rank_by_the_mean_return_of_the_last_evaluation(experiment):
+FIRST_SCORES = """(page) => ["evaluation", "train"].map((section) =>
+  tuneMedia.model.firstScore(tuneMedia.model.scoresOf(tuneMedia.model.decode(page), section)))"""
+
+
+def test_table_grid_catalog_and_viewer_rank_by_the_mean_return_of_the_last_evaluation(experiment, page_code):
     catalog = tm.load(experiment)
     assert catalog.scores == Scores(
         "mean evaluation return", [10.0, 40.0, 20.0], "evaluation/env_runners/episode_return_mean"
@@ -39,6 +43,7 @@ def test_table_grid_catalog_and_viewer_rank_by_the_mean_return_of_the_last_evalu
     assert page["metrics"]["metrics"][name] == [10.0, 40.0, 20.0]
     assert page["returns"][name] == "mean evaluation return"
     assert metric_of(catalog, None) == name
+    assert page_code(FIRST_SCORES, page) == [name, name]  # whichever section is shown
 
 
 def test_a_return_that_is_finite_in_no_trial_ranks_none_and_is_not_drawn(tmp_path):

@@ -168,7 +168,7 @@
       if (!sections[state.section]) state.section = Object.keys(sections)[0] || "";
       const keys = sections[state.section] || [];
       if (!keys.includes(state.key)) state.key = keys[0] || "";
-      const scores = model.scoresOf(this.data, state.section);
+      const scores = model.scoresOf(this.data);
       if (!scores.includes(state.score)) {
         state.score = model.firstScore(scores);
         state.smaller = model.isSmallerBetter(state.score);

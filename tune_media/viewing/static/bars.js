@@ -58,7 +58,7 @@ lr>0.001 gamma=0.98 · lr=0.001..0.01 · gamma=None · (lr=0.1 OR lr=0.2) · not
       <input class="filter" type="search" aria-label="Filter trials" value=${state.filter}
         placeholder="Filter, e.g. lr>0.001" title=${FILTER_HELP}
         onInput=${(event) => app.set({ filter: event.target.value })} />
-      ${model.scoresOf(data, state.section).length > 0 && html`<button class="score-choice" aria-haspopup="dialog"
+      ${model.scoresOf(data).length > 0 && html`<button class="score-choice" aria-haspopup="dialog"
         title="The metric that tells how good a trial is, and the order of the cards"
         onClick=${() => app.show(Ranking)}><span class="muted">Winner by</span>${" "}
         ${state.score ? `${model.scoreLabel(state.score)}, ${state.smaller ? "min" : "max"}` : "…"}
@@ -71,7 +71,7 @@ lr>0.001 gamma=0.98 · lr=0.001..0.01 · gamma=None · (lr=0.1 OR lr=0.2) · not
     const take = (end) => app.set({ smaller: end === "min",
       ...(state.sort === "score" ? { descending: end === "max" } : {}) });
     const order = state.descending ? "Largest first" : "Smallest first";
-    return html`<${tm.ui.Picker} app=${app} title="Winner by" names=${model.scoresOf(data, state.section)}
+    return html`<${tm.ui.Picker} app=${app} title="Winner by" names=${model.scoresOf(data)}
       label=${model.scoreLabel} chosen=${state.score} onPick=${(score) => app.set({ score, dialog: null })}>
       <p class="ranking"><${Choice} label="The end that wins" values=${["max", "min"]}
           value=${state.smaller ? "min" : "max"} onChange=${take} />

@@ -286,12 +286,10 @@
   const firstScore = (names) => (labels.has(names[0]) || names[0] === CLIP_SCORE ? names[0] : "");
 
   /** Return the scores that can be chosen: returns, then the best clip, then others. A gate has none. */
-  function scoresOf(model, section) {
+  function scoresOf(model) {
     if (model.gate) return [];
     const names = new Set(model.scoreNames);
     const known = [...labels.keys()].filter((name) => names.has(name));
-    if (section === "train")
-      known.sort((a, b) => Number(a.startsWith("evaluation")) - Number(b.startsWith("evaluation")));
     const hasReturns = model.trials
       .some((trial) => [...trial.groups.values()].some((clips) => clips.some((clip) => clip.return != null)));
     const clip = hasReturns ? [CLIP_SCORE] : [];

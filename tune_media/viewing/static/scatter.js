@@ -288,7 +288,7 @@
   function NoScore({ app }) {
     const { state, data } = app;
     const has = (name) => data.trials.some((trial) => model.scoreOf(trial, name, state.section) != null);
-    const others = model.scoresOf(data, state.section).filter((name) => name !== state.score && has(name));
+    const others = model.scoresOf(data).filter((name) => name !== state.score && has(name));
     const isGoing = data.pending > 0 || data.trials.some(({ status }) => status === "running");
     return html`<div class="no-score">
       <p><b>No trial has a score${isGoing ? " yet" : ""}

@@ -54,7 +54,7 @@
     metric() {
       const names = Object.keys(this.state.curves?.metrics || {});
       const { app } = this.props;
-      const wanted = [this.state.metric, app.state.score, ...model.scoresOf(app.data, app.state.section)];
+      const wanted = [this.state.metric, app.state.score, ...model.scoresOf(app.data)];
       return wanted.find((name) => names.includes(name)) || null;
     }
 
@@ -107,7 +107,7 @@
           <div class="panel-head"><h3>${app.hasClips ? "Return over training" : "Over training"}</h3>
             ${names.length > 0 && html`<label class="field"><span>with</span>
               <select value=${metric} onChange=${(event) => this.setState({ metric: event.target.value })}>
-              ${[...new Set([metric, ...model.scoresOf(app.data, state.section).filter((name) => names.includes(name)),
+              ${[...new Set([metric, ...model.scoresOf(app.data).filter((name) => names.includes(name)),
                 ...names])].filter(Boolean).map((name) => html`
                   <option value=${name} selected=${name === metric}>${model.scoreLabel(name)}</option>`)}
             </select></label>`}
