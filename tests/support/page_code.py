@@ -16,7 +16,7 @@ import pytest
 from tune_media.viewing.episode_table import EpisodeTable
 from tune_media.viewing.front_end import STATIC
 
-MODULES = ("vendor/htm-preact", "filter", "model", "ui", "range", "steps", "configurations")
+MODULES = ("vendor/htm-preact", "filter", "model", "ui", "range", "steps", "configurations", "commands")
 PROGRAM = """
 const [vm, fs, readline] = ["vm", "fs", "readline"].map(require);
 Object.assign(globalThis, { window: globalThis, module: undefined, exports: undefined });

@@ -53,6 +53,19 @@ def test_a_configuration_with_another_return_stands_behind_the_others(page_code)
     assert page_code(ORDER) == [[3, 1, 9], [1, 3, 9]]
 
 
+COMMANDS = """() => {
+  const app = { data: { title: "runs/sweepA, runs/sweepB" } };
+  const [a, b] = ["sweepA/lr=0.1_0", "old/sweepB/lr=0.2_1"].map((name) => ({ name }));
+  const { comparing, forking } = tuneMedia.commands;
+  return [comparing(app, [a, b]).words, forking(app, a, "e1", 3).words.slice(0, 2)];
+}"""
+
+
+def test_a_command_names_the_experiment_of_its_trial_if_several_are_shown(page_code):
+    gate = ["gate", "sweepA:lr=0.1_0", "old/sweepB:lr=0.2_1"]
+    assert page_code(COMMANDS) == [gate, ["fork", "sweepA:e1"]]
+
+
 LENGTH = 6
 FIRST_DIFFERENCE = """(all) => tuneMedia.steps.firstDifference(
   all.map((one) => ({ series: tuneMedia.steps.seriesOf(one, { length: 6 }) })))"""

@@ -98,7 +98,8 @@
           <${tm.compare.ClipTick} app=${app} clip=${clip} />
           ${episode && html`<${tm.commands.Button} app=${app} label="Fork here …"
             title="The commands that let another policy go on from this step"
-            found=${tm.commands.forking(app, episode, Math.max(0, Math.min(stepOf(clip, frame), clip.length - 1)))} />`}
+            found=${tm.commands.forking(app, trial, episode,
+              Math.max(0, Math.min(stepOf(clip, frame), clip.length - 1)))} />`}
           <button onClick=${() => app.copyLink()} title="Copy a link to this view (c)">Copy link</button>
           ${details?.file && html`<button title=${details.file} onClick=${() => app.copy(details.file, "Path")}>
             Copy path</button>`}

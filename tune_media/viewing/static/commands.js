@@ -2,12 +2,9 @@
 (function (tm) {
   "use strict";
 
-  const { html, Dialog, lastPart } = tm.ui;
+  const { html, Dialog } = tm.ui;
 
   const quoted = (text) => (/^[\w.,=+@%/:-]+$/.test(text) ? text : `'${text.replace(/'/g, "'\\''")}'`);
-
-  /** Return how a command names the experiment, in the folder that holds it. */
-  const experimentOf = ({ data }) => lastPart(data.title) || "my_sweep";
 
   /** A command as one copies it. */
   const Command = ({ words }) => html`<pre class="command" tabindex="0">
@@ -15,15 +12,16 @@
 
   /** The command that compares the policies of two trials. */
   function comparing(app, trials) {
-    const sides = trials.map((trial) => `${experimentOf(app)}:${lastPart(trial.name)}`);
+    const sides = trials.map((trial) => tm.model.sourceOf(app.data, trial).join(":"));
     return { title: "Play both on equal seeds", words: ["gate", ...sides], needs: "its checkpoints are needed",
       text: "May the second replace the first? This stops as soon as it is sure." };
   }
 
   /** The command that lets another policy go on with an episode. */
-  function forking(app, id, step) {
+  function forking(app, trial, id, step) {
+    const [experiment] = tm.model.sourceOf(app.data, trial);
     const how = ["--at", String(step), "--times", "5", "--explore"];
-    return { title: "Let another policy go on", words: ["fork", `${experimentOf(app)}:${id}`, "CANDIDATE", ...how],
+    return { title: "Let another policy go on", words: ["fork", `${experiment}:${id}`, "CANDIDATE", ...how],
       needs: "the episode needs a tape, and CANDIDATE is the folder of a checkpoint, or an experiment",
       text: `From step ${step} on, with other draws, too:` };
   }

@@ -415,13 +415,20 @@
     return [name, shown, TUNES_NAME.exec(shown)?.[2] || shown];
   }
 
+  /** Return how a command names a trial: the path of its experiment, and its name there. */
+  function sourceOf({ title }, { name }) {
+    const path = name.split("/");
+    const own = path.pop();
+    return [path.join("/") || lastPart(title) || "my_sweep", own];
+  }
+
   /** Return the name of a trial as people read it: Tune's, without the hyperparameters and the time at its end. */
   const shownName = (trial) => /^(.+_[0-9a-f]{5}_\d{5})_\d+_/.exec(lastPart(trial.name))?.[1] || lastPart(trial.name);
 
   tm.model = {
-    memo, listed, namesOf, toggled, reader, decode, addMetrics, stepsOf, scaleOf, countUpTo, clipAt, bestClip, clipsOf,
-    clipNamed, firstScore, scoresOf, scoreOf, scoreLabel, isSmallerBetter, rangeOf, roomy, rank, successOf, valueOf,
-    orderOf, compare, knownScores: () => [...labels.keys()], parseFilter, isFailed, decodeConfigurations, titleText,
-    arrange, pairsOf, countIn, lastPart, titleOf, textsOf, SHOWN_PARAMS, CLIP_SCORE, ABANDONED, COLORS,
+    memo, listed, namesOf, sourceOf, toggled, reader, decode, addMetrics, stepsOf, scaleOf, countUpTo, clipAt, bestClip,
+    clipsOf, clipNamed, firstScore, scoresOf, scoreOf, scoreLabel, isSmallerBetter, rangeOf, roomy, rank, successOf,
+    valueOf, orderOf, compare, knownScores: () => [...labels.keys()], parseFilter, isFailed, decodeConfigurations,
+    titleText, arrange, pairsOf, countIn, lastPart, titleOf, textsOf, SHOWN_PARAMS, CLIP_SCORE, ABANDONED, COLORS,
   };
 })((window.tuneMedia = window.tuneMedia || {}));

@@ -3,7 +3,7 @@
 (function (tm) {
   "use strict";
 
-  const { html, number, lastPart, Dialog } = tm.ui;
+  const { html, number, Dialog } = tm.ui;
   const POLL_MS = 300;
   const PREFIX = "tape/";
   const canPlay = ({ data, host }) => data.plays && host.token();
@@ -122,11 +122,12 @@
 
   /** How the clip of an episode is made if this page cannot play it. */
   function HowTo({ app, trial, episode }) {
+    const [experiment, own] = tm.model.sourceOf(app.data, { name: trial });
     const why = app.data.plays ? "Only a page at the address that tune-media watch printed plays it"
       : "This page cannot play it";
     return html`<p>${why}. On a machine that has the experiment, this makes its clip:</p>
       <${tm.commands.Command}
-        words=${["render", `path/to/${lastPart(app.data.title)}`, "--trial", trial, "--episodes", episode]} />
+        words=${["render", `path/to/${experiment}`, "--trial", own, "--episodes", episode]} />
       <p class="muted">Or open the experiment with <code>tune-media watch</code>, which plays a tape on a click.</p>`;
   }
 

@@ -72,7 +72,7 @@
 
   /** Return the name under which a browser saves a clip, without a suffix: experiment, trial, key and step. */
   const downloadName = (app, { trial, key, step }) =>
-    [lastPart(trial.name.split("/").slice(0, -1).join("/") || app.data.title), trial.shownName, lastPart(key),
+    [lastPart(tm.model.sourceOf(app.data, trial)[0]), trial.shownName, lastPart(key),
       `step${step}`].join("_").replace(/[^\w.,=+-]+/g, "_").slice(-180);
 
   /** One observer for all that wants to know whether it is on the screen. */
