@@ -2,6 +2,7 @@ import pytest
 
 import tune_media as tm
 from tests.support.recorded import make_experiment, make_trial
+from tests.support.viewing import index_lines, write_index
 from tune_media.viewing import grid_choice
 from tune_media.viewing.grid_choice import choose_tiles
 
@@ -35,6 +36,16 @@ def test_one_trial_over_its_training(catalog, tmp_path, monkeypatch):
     make_trial(tmp_path / "exp" / "long", {}, dict.fromkeys(range(7), 1.0))
     tiles = choose_tiles(tm.load(tmp_path / "exp"), over_training="long")
     assert [tile.row["step"] for tile in tiles] == [0, 3, 6]
+
+
+def test_clips_of_training_are_not_shown_among_those_of_the_evaluation_under_the_same_key(tmp_path):
+    folder = make_trial(tmp_path / "exp" / "a", {}, {10: 1.0, 20: 2.0})
+    lines = index_lines(folder)
+    train = {**lines[0], "section": "train", "id": "t", "path": "media/train/x.mp4"}
+    write_index(folder, [*lines, {**train, "step": 15}, {**train, "id": "u", "step": 30}])
+    catalog = tm.load(tmp_path / "exp")
+    assert told(choose_tiles(catalog, step="last")) == told(choose_tiles(catalog, step=40)) == [("a", 20)]
+    assert told(choose_tiles(catalog, over_training="a")) == [("a", 10), ("a", 20)]
 
 
 def test_a_folder_without_clips_is_named(tmp_path):

@@ -56,7 +56,8 @@ def choose_tiles(
             last clip up to that step. Clips that were rolled back are chosen only if there are no others.
         over_training: The name of a trial: its clips from the first to the last step, instead of one of each trial.
         key: The key of the clips, such as ``"episodes/best"``, or its last part. None: the evaluation's best episodes
-            if there are any, or else the key that has most clips.
+            if there are any, or else the key that has most clips. If clips of several sections have it, the
+            evaluation's are shown, or else those of the section that has most.
     """
     if over_training and (trials or step != "best"):
         raise ValueError("--over-training shows all steps of one trial: " + remedy("leave --trials and --step out."))
@@ -65,10 +66,7 @@ def choose_tiles(
     if not len(clips):
         raise ValueError(f"There is no clip in {catalog.path}: nothing was recorded, or it is not an experiment.")
     key = _key_named(clips, key)
-    rows = [row for row in clips if row["key"] == key and (not names or row["trial"] in names)]
-    if not rows:
-        names_of_keys = checks.name_some(_keys(clips))
-        raise ValueError(f"There is no clip with key {key!r} of these trials; the keys are {names_of_keys}.")
+    rows = _of_one_section(clips, key, names)
     if over_training:
         chosen = _evenly(rows)
         marked, mark = max(chosen, key=score.clip_rank), "best"
@@ -102,6 +100,17 @@ def _default_key(clips: Catalog) -> str:
     counts = Counter((row["section"] == "evaluation", row["key"].endswith("best"), row["key"]) for row in clips)
     *_, key = max(counts, key=lambda found: (found[0], found[1], counts[found], found[2]))
     return str(key)
+
+
+def _of_one_section(clips: Catalog, key: str, names: Sequence[str]) -> list[CatalogRow]:
+    """Return the clips of a key, of the evaluation if there are any, of some trials or of all. Raises ValueError."""
+    rows = [row for row in clips if row["key"] == key and (not names or row["trial"] in names)]
+    if not rows:
+        names_of_keys = checks.name_some(_keys(clips))
+        raise ValueError(f"There is no clip with key {key!r} of these trials; the keys are {names_of_keys}.")
+    counts = Counter(row["section"] for row in rows)
+    shown = max(counts, key=lambda section: (section == "evaluation", counts[section], section))
+    return [row for row in rows if row["section"] == shown]
 
 
 def _one_each(rows: Sequence[CatalogRow], key: str, step: str | int) -> list[CatalogRow]:
