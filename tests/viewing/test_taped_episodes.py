@@ -1,4 +1,5 @@
 import json
+import math
 
 import pytest
 
@@ -23,7 +24,7 @@ def episode(id, score, iteration, section="evaluation", *, rolled_back=False):
 @pytest.mark.parametrize(("which", "id"), [("best", "b"), ("worst", "a"), ("last", "b")])
 def test_episodes_that_the_trial_left_behind_are_chosen_only_if_there_are_no_others(which, id):
     left = [episode("x", 9.0, 8, rolled_back=True), episode("y", -9.0, 9, rolled_back=True)]
-    kept = [episode("a", 1.0, 1), episode("b", 2.0, 2), episode("t", 99.0, 99, "train")]
+    kept = [episode("n", math.nan, 0), episode("a", 1.0, 1), episode("b", 2.0, 2), episode("t", 99.0, 99, "train")]
     assert [one.id for one in choose([[*left, *kept]], which)] == [id]
     assert {one.id for one in choose([left], which)} <= {"x", "y"}
     assert [one.id for one in choose([[*left, *kept]], "return > 5")] == ["x", "t"]

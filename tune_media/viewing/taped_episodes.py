@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import functools
+import math
 import posixpath
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -277,7 +278,9 @@ def choose(of_trials: Iterable[Sequence[TapedEpisode]], which: str) -> list[Tape
 
 
 def _outstanding(episodes: Sequence[TapedEpisode], which: str) -> TapedEpisode:
-    """Return the best, worst or last episode of a trial."""
+    """Return the best, worst or last episode of a trial: one whose return is NaN only if there are no others."""
+    if which != LAST:
+        episodes = [one for one in episodes if not math.isnan(float(one.row["episode_return"]))] or episodes
     counting = [episode for episode in episodes if score.does_count(episode.row)] or list(episodes)
     evaluated = [episode for episode in counting if episode.row["section"] == "evaluation"] or counting
     if which == LAST:
