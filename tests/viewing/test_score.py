@@ -91,6 +91,15 @@ BEST = """(index) => tuneMedia.model.decode(index).trials
   .map((trial) => tuneMedia.model.bestClip(trial, "evaluation", "episodes/best").step)"""
 
 
+def test_of_clips_with_the_highest_return_the_first_is_the_best_wherever_it_is_shown(tmp_path, page_code):
+    make_trial(tmp_path / "a", {}, {10: 1.0, 20: 5.0, 30: 5.0, 40: 2.0})
+    catalog, trials = tm.load(tmp_path), Trials([LogDirectory.of(str(tmp_path))])
+    media = trials.all()[0].media
+    assert [catalog.best()["step"], *(tile.row["step"] for tile in choose_tiles(catalog))] == [20, 20]
+    assert page_code(BEST, json.loads(TrialPages(trials, "x").index().content)) == [20]
+    assert media.step[media.shown()].tolist() == [20, 40]
+
+
 def test_a_clip_that_was_rolled_back_is_the_best_only_if_there_is_no_other(tmp_path, page_code):
     folder = make_trial(tmp_path / "a", {"lr": 0}, {10: 9.0, 20: 5.0, 30: 99.0})
     make_trial(tmp_path / "b", {"lr": 1}, {10: 50.0})

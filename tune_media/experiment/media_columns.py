@@ -85,12 +85,13 @@ class MediaColumns:
         steps = np.where(np.isfinite(self.step), self.step, -np.inf).tolist()
         returns = np.where(np.isnan(self.episode_return), -np.inf, self.episode_return).tolist()
         places, counts = list(zip(self.section, self.key, strict=True)), (~self.rolled_back).tolist()
-        ranks = list(zip(counts, returns, range(len(self)), strict=True))
+        ties = [row if value == -np.inf else -row for row, value in enumerate(returns)]  # the first, or the newest
+        ranks = list(zip(counts, returns, ties, strict=True))
         last, best = dict(zip(places, steps, strict=True)), dict(zip(places, ranks, strict=True))
         for place, step, rank in zip(places, steps, ranks, strict=True):
             last[place], best[place] = max(last[place], step), max(best[place], rank)
-        shown = zip(places, steps, ranks, strict=True)
-        return [rank[-1] for place, step, rank in shown if step == last[place] or rank == best[place]]
+        shown = enumerate(zip(places, steps, ranks, strict=True))
+        return [row for row, (place, step, rank) in shown if step == last[place] or rank == best[place]]
 
     def newest(self, rows: Rows) -> int | None:
         """Return the row of the clip that was recorded last; of equal times the last step."""

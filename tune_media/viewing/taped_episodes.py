@@ -279,14 +279,13 @@ def choose(of_trials: Iterable[Sequence[TapedEpisode]], which: str) -> list[Tape
 
 def _outstanding(episodes: Sequence[TapedEpisode], which: str) -> TapedEpisode:
     """Return the best, worst or last episode of a trial: one whose return is NaN only if there are no others."""
-    if which != LAST:
-        episodes = [one for one in episodes if not math.isnan(float(one.row["episode_return"]))] or episodes
     counting = [episode for episode in episodes if score.does_count(episode.row)] or list(episodes)
     evaluated = [episode for episode in counting if episode.row["section"] == "evaluation"] or counting
     if which == LAST:
         return max(evaluated, key=lambda e: (e.row["training_iteration"] or 0, e.row["finished_at"] or 0))
+    of_number = [episode for episode in evaluated if not math.isnan(float(episode.row["episode_return"]))] or evaluated
     chosen = max if which == BEST else min
-    return chosen(evaluated, key=lambda episode: float(episode.row["episode_return"]))
+    return chosen(of_number, key=lambda episode: float(episode.row["episode_return"]))
 
 
 def by_id(episodes: Sequence[TapedEpisode], id: str) -> TapedEpisode:

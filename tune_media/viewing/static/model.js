@@ -187,11 +187,12 @@
     return clips[Math.max(0, countUpTo(clips, step, (clip) => clip.step) - 1)] || null;
   }
 
-  /** Return a trial's clip with the highest return, not rolled back if there are any; of equal ones the latest. */
+  /** Return a trial's clip with the highest return, if possible not rolled back; of equal ones the first. */
   function bestClip(trial, section, key) {
     let best = null;
     for (const clip of clipsOf(trial, section, key)) {
-      if (!best || compareBest(clip, best) >= 0) best = clip;
+      const lead = best ? compareBest(clip, best) : 1;
+      if (lead > 0 || (lead === 0 && clip.return == null)) best = clip;
     }
     return best;
   }
