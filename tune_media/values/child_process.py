@@ -26,9 +26,11 @@ def stand_back(niceness: int) -> None:
     Linux may share the processor out among sessions first (autogroup, see ``sched(7)``): there, the niceness of a
     process counts within its session alone, and the session has one of its own.
     """
+    if not niceness:
+        return
     with contextlib.suppress(OSError):  # a sandbox may forbid it
         os.nice(niceness)
-    with contextlib.suppress(OSError):  # there are no such groups
+    with contextlib.suppress(OSError):  # there are no such groups, or another was changed in the last tenth of a second
         Path("/proc/self/autogroup").write_text(str(min(niceness, _OF_SESSION)))
 
 
