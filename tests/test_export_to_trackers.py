@@ -21,6 +21,7 @@ from tests.support.faults import episodes
 from tests.support.stores import StoredTrial
 from tests.support.trackers import mlflow_store, read_mlflow, read_wandb, wandb_runs
 from tune_media.callbacks import finished_trial as export_module
+from tune_media.callbacks.backend import clips_best_first
 
 pytestmark = pytest.mark.slow
 
@@ -375,6 +376,25 @@ class Steps(tm.Backend):
 
     def media(self, trial, entry):
         self.calls.append((entry.training_iteration, entry.medium.kind))
+
+
+def test_loops_whose_folders_have_one_name_are_runs_of_their_own_and_the_same_when_they_come_again(tmp_path):
+    ids = []
+
+    class Ids(tm.Backend):
+        name = "ids"
+
+        def start(self, trial):
+            ids.append((trial.trial_id, len(clips_best_first(trial, self.context))))
+
+    for sweep in "xy":
+        env = tm.gym.RecordEpisodes(CountingEnv(), tmp_path / sweep / "seed_1", lambda number: True)
+        loops.play(env, 2)
+        env.close()
+    for sweep in "xyx":
+        assert tm.export.to_tracker(tmp_path / sweep, tm.MediaLoggerCallback(Ids())).problems == []
+    assert ids[0] == ids[2] != ids[1]
+    assert [clips for _, clips in ids] == [2, 2, 2]
 
 
 def test_a_folder_of_a_loop_without_tune_has_its_curve_and_each_clip_at_its_step(tmp_path):

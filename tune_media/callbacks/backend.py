@@ -165,8 +165,9 @@ class Context:
         """Wait until everything is stored, as long as the end may take; raises ``StorageAwayError`` if it is not."""
 
     def lines(self, trial: TrialInfo) -> list[Line]:
-        """Return the index lines of a trial that has ended; raises ``OSError`` if the storage does not have them."""
-        return self._files[trial.location.path].lines
+        """Return a trial's own index lines when it has ended; raises ``OSError`` if the storage does not have them."""
+        files = self._files[trial.location.path]
+        return own_lines(files.lines, files.trial_id)
 
     def content(self, trial: TrialInfo, path: str) -> bytes | None:
         """Return a file of a trial by its path in an index line; None if it is gone. Raises ``OSError``."""
@@ -202,13 +203,17 @@ class StorageAwayError(OSError):
     """The storage has not taken all that was reported before; it is worth trying again."""
 
 
+def own_lines(lines: Iterable[Line], trial_id: str) -> list[Line]:
+    """Return the index lines of a trial, of those in its folder: it may have copied another one."""
+    return [line for line in lines if line.get("trial_id", trial_id) == trial_id]
+
+
 def clips_best_first(trial: TrialInfo, context: Context) -> list[Line]:
     """Return the index lines of a trial's clips that count and have a return, as ``clip_rank`` has them.
 
     They include those of earlier processes. Raises OSError if the storage does not have all that was reported before.
     """
-    lines = (line for line in context.lines(trial) if line.get("trial_id", trial.trial_id) == trial.trial_id)
-    stored = (line for line in lines if line.get("status") == STORED and does_count(line))
+    stored = (line for line in context.lines(trial) if line.get("status") == STORED and does_count(line))
     clips = (line for line in stored if math.isfinite(as_number(line.get("episode_return"))))
     return sorted(clips, key=clip_rank, reverse=True)
 

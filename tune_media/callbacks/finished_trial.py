@@ -57,7 +57,8 @@ class FinishedTrial:
     @classmethod
     def of(cls, files: TrialFiles) -> FinishedTrial:
         """Return a trial of a catalog, as it began and ended. Raises OSError."""
-        results, id, folder = files.result_lines(), files.trial_id, posixpath.basename(files.path.rstrip("/"))
+        results, folder = files.result_lines(), posixpath.basename(files.path.rstrip("/"))
+        id = files.id_by_path if files.is_loop else files.trial_id  # of loops, too, many folders have one name
         folder = folder if files.run is None else files.name  # its path: many folders of other tools have one name
         state = None if files.tune_view is None else files.tune_view.state(files)
         first, last = (json_object(results[0]), json_object(results[-1])) if results else ({}, {})

@@ -14,7 +14,16 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from tune_media.callbacks.backend import ROW_KINDS, Backend, Context, Report, RowKind, StorageAwayError, TrialInfo
+from tune_media.callbacks.backend import (
+    ROW_KINDS,
+    Backend,
+    Context,
+    Report,
+    RowKind,
+    StorageAwayError,
+    TrialInfo,
+    own_lines,
+)
 from tune_media.callbacks.outbox import DATA_KINDS, Row
 from tune_media.callbacks.outbox_thread import OutboxThread
 from tune_media.callbacks.rows import AgainRow, BackRow, CheckpointRow, EndRow, MediumRow, ResultRow, StartRow
@@ -151,9 +160,10 @@ class BackendReader(Reader, Context):
             raise StorageAwayError("the storage has not taken all that was reported before")
 
     def lines(self, trial: TrialInfo) -> list[Line]:
-        """Return the index lines of a trial that has ended: once its last row is stored, they are all in its index."""
+        """Return the own index lines of a trial that has ended: once its last row is stored, its index has all."""
         self.wait_for_storage()
-        return [line.fields() for line in read_index(trial.location.filesystem, trial.location.path)[0]]
+        lines = read_index(trial.location.filesystem, trial.location.path)[0]
+        return own_lines((line.fields() for line in lines), trial.trial_id)
 
     def content(self, trial: TrialInfo, path: str) -> bytes | None:
         """Return a file of a trial by its path in an index line; None if it is gone."""

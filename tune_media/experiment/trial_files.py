@@ -146,10 +146,16 @@ class TrialFiles:
         """
         folder = posixpath.basename(self.path.rstrip("/"))
         if self.run is not None:
-            return f"{safe_name(folder, max_length=40)}-{name_digest(self.path)}"
+            return self.id_by_path
         first = {} if self.is_loop else next(self._each_result(), {})
         state = self._tune_state
         return str(first.get("trial_id") or min(self.trial_ids, default=state.trial_id if state else folder))
+
+    @property
+    def id_by_path(self) -> str:
+        """An id that no trial of another folder has, whatever both are called."""
+        folder = posixpath.basename(self.path.rstrip("/"))
+        return f"{safe_name(folder, max_length=40)}-{name_digest(self.path)}"
 
     @property
     def number(self) -> int | None:
