@@ -187,6 +187,29 @@ def test_long_work_of_a_tracker_and_rendering_take_turns_until_the_end(tmp_path,
     assert listed(sweep)["best", 2] == "stored"
 
 
+def test_what_waits_for_a_tracker_with_long_work_is_done_before_the_next_tape(tmp_path, monkeypatch):
+    order, render = [], RenderPool.render
+
+    class Slow(Notes):
+        niceness, begun, may_end = 5, threading.Event(), threading.Event()
+
+        def media(self, trial, entry):
+            order.append(entry.key)
+            self.begun.set()
+            self.may_end.wait(60)
+
+    monkeypatch.setattr(RenderPool, "render", lambda *tape, **how: (order.append("tape"), render(*tape, **how))[1])
+    sweep = Sweep(tmp_path, backend=Slow())
+    sweep.report(1, a=tm.Artifact(b"1", name="1.bin"), b=tm.Artifact(b"2", name="2.bin"))
+    assert Slow.begun.wait(60)
+    sweep.report(2, best=taped_clip(2))
+    wait_until(lambda: sweep.session._renderer._worker is not None)
+    Slow.may_end.set()
+    wait_until(lambda: "tape" in order)
+    sweep.end()
+    assert order == ["a", "b", "tape", "best"]
+
+
 def test_the_views_of_a_tape_are_rendered_at_once_and_the_tapes_in_order_by_one_process(tmp_path, gate):
     sweep = Sweep(tmp_path, backend=(notes := Notes()), strict=True, flush_seconds=600.0)
     views = {"left": "render", "right": "render"}

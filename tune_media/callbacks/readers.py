@@ -105,6 +105,7 @@ class BackendReader(Reader, Context):
         self._trials: dict[str, TrialInfo] = {}  # that the backend has started, and not ended
         self._refused: set[str] = set()  # trials that it could not start
         self._rows: deque[Row] = deque()
+        self._turns, self._has_turn = contextlib.ExitStack(), False  # of long work, beside rendering
         self._backs: list[tuple[Row, int]] = []  # rows that wait and say that a trial went back, and to where
         self._again: set[tuple[str, str]] = set()  # trials and media that come again, in rows that wait
         self._part = 0  # how many media of the next row are delivered
@@ -256,6 +257,18 @@ class BackendReader(Reader, Context):
 
     def turn(self) -> bool:
         """Deliver the next row, or do the next chore."""
+        try:
+            return self._deliver_next()
+        finally:
+            self._end_turn()
+
+    def _end_turn(self) -> None:
+        """Let clips be rendered again once all rows are done that were read: one clip a turn would fall behind."""
+        if not self._rows:
+            self._turns.close()
+            self._has_turn = False
+
+    def _deliver_next(self) -> bool:
         chore = self._next_chore()
         if chore is not None:
             with self._lock:
@@ -293,6 +306,7 @@ class BackendReader(Reader, Context):
         if is_away:
             self.fault(f"{self._doing()} (it is tried again)", error, "away")
             self._rows.clear()  # the trial may have gone back before the next try
+            self._end_turn()
             return True
         self.fault(self._doing(), error)
         chore = self._next_chore()
@@ -344,10 +358,10 @@ class BackendReader(Reader, Context):
         if row.kind in DATA_KINDS and not row.data:
             self._outbox_was_full(row.trial, row.kind)
         elif kind is not None and (trial := self._trial_of(row)) is not None:
-            takes_long = row.kind == "media" and self.backend.niceness > 0
+            if row.kind == "media" and self.backend.niceness > 0 and not self._has_turn:
+                self._has_turn = bool(self._turns.enter_context(self._services.in_turn()))
             for arguments in self._arguments(row, trial)[self._part :]:
-                with self._services.in_turn() if takes_long else contextlib.nullcontext():
-                    kind.call(self.backend, trial, *arguments)
+                kind.call(self.backend, trial, *arguments)
                 self._part += 1
         if row.kind == "end":
             self._trials.pop(row.trial, None)

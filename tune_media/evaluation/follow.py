@@ -62,7 +62,7 @@ class Follower:
                 numbers = (number for number in range(max(known, default=0)) if number not in known)
                 gone = {number: f"checkpoint_{number:06d}" for number in numbers}
             else:
-                own = [path for path in self._seen if posixpath.dirname(path) == series.trial.path]
+                own = [path for path in self._seen if posixpath.dirname(path) == series.trial.path.rstrip("/")]
                 names = {number_of(path) or 0: posixpath.basename(path) for path in own}
                 gone = {number: name for number, name in names.items() if number not in known}
             for number, name in gone.items():

@@ -160,8 +160,10 @@ def _reported(results: Sequence[Mapping[str, Any]], times: Mapping[float, float]
     {'training_iteration': 0, 'lr': 3, 'timesteps_total': 0, 'eps': 1}
     {'training_iteration': 8, 'timestamp': 5.0, 'timesteps_total': 8, 'eps': 2}
     """
-    for step, at_step in itertools.groupby(results, key=lambda result: result.get("timesteps_total") or 0):
-        time = {"timestamp": times[step]} if step in times else {}
+    for iteration, at_step in itertools.groupby(
+        results, key=lambda result: whole_number(result.get("timesteps_total"))
+    ):
         joined = functools.reduce(operator.or_, map(dict, at_step))
-        iteration = whole_number(step)
+        step = joined.get("timesteps_total") or 0
+        time = {"timestamp": times[step]} if step in times else {}
         yield {"training_iteration": iteration, **time, **joined, "timesteps_total": iteration}

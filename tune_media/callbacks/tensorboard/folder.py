@@ -98,7 +98,7 @@ def _folder_name(name: str) -> str:
     >>> _folder_name("lr=0.1"), _folder_name("lr 0.1"), _folder_name("..")
     ('lr=0.1', 'lr_0.1-0b7699781f37', '__-5ec1f7e700f3')
     """
-    safe = safe_name(name, "_.=-,") if name.strip(".") else "_" * len(name) or "_"
+    safe = safe_name(name, "_.=-,", max_length=200) if name.strip(".") else "_" * len(name) or "_"
     return safe if safe == name else f"{safe}-{name_digest(name)}"
 
 
