@@ -58,8 +58,7 @@ class FinishedTrial:
     def of(cls, files: TrialFiles) -> FinishedTrial:
         """Return a trial of a catalog, as it began and ended. Raises OSError."""
         results, folder = files.result_lines(), posixpath.basename(files.path.rstrip("/"))
-        is_by_name = files.is_loop or files.trial_id == folder  # of loops, too, many folders have one name
-        id = files.id_by_path if is_by_name else files.trial_id
+        id = files.id_by_path if files.is_loop else files.trial_id  # of loops, too, many folders have one name
         folder = folder if files.run is None else files.name  # its path: many folders of other tools have one name
         state = None if files.tune_view is None else files.tune_view.state(files)
         first, last = (json_object(results[0]), json_object(results[-1])) if results else ({}, {})
