@@ -359,7 +359,8 @@ class BackendReader(Reader, Context):
             self._outbox_was_full(row.trial, row.kind)
         elif kind is not None and (trial := self._trial_of(row)) is not None:
             if row.kind == "media" and self.backend.niceness > 0 and not self._has_turn:
-                self._has_turn = bool(self._turns.enter_context(self._services.in_turn()))
+                self._turns.enter_context(self._services.in_turn())
+                self._has_turn = True
             for arguments in self._arguments(row, trial)[self._part :]:
                 kind.call(self.backend, trial, *arguments)
                 self._part += 1

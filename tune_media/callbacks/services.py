@@ -117,13 +117,13 @@ class Services:
         return values
 
     @contextlib.contextmanager
-    def in_turn(self) -> Iterator[bool]:
+    def in_turn(self) -> Iterator[None]:
         """Let rendering and other long work take turns while trials run: each core that it takes may be a trial's."""
         has_turn = False
         while self.ended_at is None and not has_turn:
             has_turn = self._turn.acquire(timeout=_LOOK_SECONDS)
         try:
-            yield True
+            yield
         finally:
             if has_turn:
                 self._turn.release()
